@@ -215,6 +215,10 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## ROUNDS=5  measurements of each way
 ## SECONDS=5  length of each measurement
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
+## SHARDS=6  shards of the index
+## REPLICAS=0  replicas of each shard
+## TRANSLOG=request  or async: nodes answer before operations are on the disk
+## NODE_PROCESSORS=0  processors that the nodes have alone
 ## PIPELINE=none  or proven, unproven: the default pipeline of the index
 ## CLUSTER=opensearch-2  the release of the nodes
 ## SETTINGS={}  JSON for the filter, merged into the shipped configuration

@@ -19,12 +19,37 @@ pub fn hash(text: &str) -> u32 {
 /// four bytes per call of [`Read`], which takes four times the instructions.
 fn of_ascii(text: &[u8]) -> u32 {
     let (pairs, last) = text.as_chunks::<2>();
-    let blocks = pairs.iter().map(|[first, second]| u32::from(*first) | u32::from(*second) << 16);
-    let state = blocks.fold(0, |state: u32, block| {
-        (state ^ scrambled(block)).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
-    });
+    let state = AsciiPrefix::of(pairs).0;
     let state = last.iter().fold(state, |state, unit| state ^ scrambled(u32::from(*unit)));
-    let state = state ^ (text.len() as u32).wrapping_mul(2);
+    finished(state, text.len())
+}
+
+/// The state of the hash after the first characters of an ASCII text, for texts that differ only in the last two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsciiPrefix(u32);
+
+impl AsciiPrefix {
+    /// Hashes pairs of characters.
+    pub(crate) fn of(pairs: &[[u8; 2]]) -> Self {
+        Self(pairs.iter().fold(0, |state, pair| mixed(state, *pair)))
+    }
+
+    /// Returns the hash of a text of this length, which ends with these characters.
+    #[inline]
+    pub(crate) fn hash(self, last: [u8; 2], length: usize) -> u32 {
+        finished(mixed(self.0, last), length)
+    }
+}
+
+#[inline]
+fn mixed(state: u32, [first, second]: [u8; 2]) -> u32 {
+    let block = u32::from(first) | u32::from(second) << 16;
+    (state ^ scrambled(block)).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+}
+
+#[inline]
+fn finished(state: u32, length: usize) -> u32 {
+    let state = state ^ (length as u32).wrapping_mul(2);
     let state = (state ^ state >> 16).wrapping_mul(0x85eb_ca6b);
     let state = (state ^ state >> 13).wrapping_mul(0xc2b2_ae35);
     state ^ state >> 16

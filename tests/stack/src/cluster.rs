@@ -58,6 +58,8 @@ pub struct ClusterOptions {
     pub profile: Profile,
     /// More settings for every node's `opensearch.yml` or `elasticsearch.yml`.
     pub settings: Map<String, Value>,
+    /// The processors that the nodes use; all of them if empty.
+    pub processors: Vec<usize>,
     /// Whether the nodes may outlive this process.
     pub lifetime: Lifetime,
 }
@@ -74,6 +76,7 @@ impl ClusterOptions {
             run_dir: run_dir.into(),
             profile: Profile::default(),
             settings: Map::new(),
+            processors: Vec::new(),
             lifetime: Lifetime::default(),
         }
     }

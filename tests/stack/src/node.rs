@@ -13,7 +13,7 @@ use crate::account::Account;
 use crate::cluster::{ClusterOptions, Profile};
 use crate::distribution::{Distribution, Launch, Product};
 use crate::port;
-use crate::process::Process;
+use crate::process::{Process, limit_to};
 use crate::workspace::Workspace;
 
 /// The logging configuration: log to standard output only, which is redirected to the node's log file.
@@ -129,6 +129,9 @@ impl Node {
             Launch::PreparingLauncher => self.preparing_launcher(workspace),
         };
         Account::of_nodes().apply(&mut command);
+        if !options.processors.is_empty() {
+            limit_to(&mut command, &options.processors);
+        }
         self.process = Some(Process::start(&self.name, command, &self.log, options.lifetime)?);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use crate::wait;
@@ -269,6 +270,15 @@ fn in_own_session(command: &mut Command, lifetime: Lifetime) {
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two bare system calls.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Lets a command run on these processors only.
+#[allow(unsafe_code, reason = "the standard library has no safe way to set them between fork and exec")]
+pub(crate) fn limit_to(command: &mut Command, processors: &[usize]) {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|processor| set.set(*processor));
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; this is a bare system call.
+    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &set)?)) };
 }
 
 /// Spawns from a thread that lives as long as this process. The kernel's parent-death signal refers to the *thread*

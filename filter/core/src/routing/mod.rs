@@ -26,6 +26,6 @@ pub use pipelines::{Harmless, Pipelines, Unproven};
 pub use refresh::{PollAction, PollEvent, RefreshError, StateCache, StateQuery};
 pub use sharing::{SharedData, Unshared};
 pub use table::{
-    CallTarget, Choice, Formula, Ingest, NameKind, Overrides, Route, RoutingTable, Unrouted, UpstreamId, Upstreams,
-    Version, WriteTarget,
+    CallTarget, Choice, Formula, Ingest, NameKind, Overrides, Route, RoutingTable, ShardsById, Unrouted, UpstreamId,
+    Upstreams, Version, WriteTarget,
 };

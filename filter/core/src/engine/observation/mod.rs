@@ -21,7 +21,7 @@ use crate::engine::head::CallerId;
 use crate::engine::memory::Charge;
 use crate::engine::metrics::{Counter, Metrics};
 use crate::engine::pass_through::PassThrough;
-use crate::engine::requests::{IdGenerator, Request};
+use crate::engine::requests::{ChosenShards, IdGenerator, Request};
 use crate::engine::settlement::Settlement;
 use answer::PassingAnswer;
 use crossings::{Bytes, Crossings};
@@ -58,6 +58,8 @@ struct Observed {
     end: Time,
     /// The bytes of its operations, until it is known where they went.
     bytes: Bytes,
+    /// The shards of its operations without an id, which count as on their way until it is answered.
+    chosen: ChosenShards,
     /// Who has sent it.
     writer: Writer,
     /// What it writes, once its body has ended.
@@ -161,7 +163,7 @@ impl Observations {
         }
         settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
         observed.caller = Some(request.caller);
-        observed.read(&request);
+        observed.read(&mut request);
         self.hold(&mut request, id, settlement.metrics, settlement.now);
         Some(request)
     }
@@ -350,6 +352,7 @@ impl Observed {
             caller: None,
             end: settlement.now,
             bytes: Bytes::default(),
+            chosen: ChosenShards::default(),
             writer,
             written: None,
             answer: PassingAnswer::default(),
@@ -359,8 +362,10 @@ impl Observed {
     }
 
     /// Notes what a request writes that the filter would split.
-    fn read(&mut self, request: &Request) {
+    fn read(&mut self, request: &mut Request) {
         self.bytes = Bytes::of(request);
+        self.chosen = std::mem::take(&mut request.routed.chosen);
+        self.chosen.sent();
         self.write(Written::read(request));
     }
 
@@ -380,7 +385,8 @@ impl Observed {
     fn charge(&mut self) {
         let upstreams = PER_UPSTREAM.saturating_mul(self.bytes.located.len() as u64);
         let written = self.written.as_ref().map_or(0, Written::memory);
-        self.charge.set(MEMORY.saturating_add(upstreams).saturating_add(written).saturating_add(self.answer.memory()));
+        let parts = [upstreams, written, self.chosen.memory() as u64, self.answer.memory()];
+        self.charge.set(parts.into_iter().fold(MEMORY, u64::saturating_add));
     }
 }
 

@@ -144,6 +144,7 @@ impl Request {
     /// Ends the body. Returns the reason to pass through if the filter does not accept the whole body.
     pub fn finish(&mut self) -> Result<(), PassThrough> {
         self.body.finish(&self.operations)?;
+        self.routed.chosen.end_at(self.body.plain_length() as u32);
         if self.metadata_in_document().is_some() {
             return Err(PassThrough::Unrouted(Unrouted::IndexPipeline));
         }
@@ -171,6 +172,7 @@ impl Request {
     /// Notes that a share leaves, which was held for this long.
     pub fn dispatch(&mut self, held: Time) {
         self.progress.is_dispatched = true;
+        self.routed.chosen.sent();
         self.progress.held = self.progress.held.max(held);
     }
 
@@ -299,8 +301,9 @@ impl Request {
         let Self { basis, body, operations, shares, routed, answer_room, class, .. } = self;
         let mut router = OperationRouter { basis, waits: class.waits, routed, ids, last: None };
         let before = operations.len();
-        body.read(operations, |line| {
-            let RoutedOperation { id_hash, location, parameter, name, under_pipeline } = router.route_line(line)?;
+        body.read(operations, |line, start| {
+            let routed = router.route_line(line, start)?;
+            let RoutedOperation { id_hash, location, parameter, name, under_pipeline } = routed;
             // An item repeats the names and the id of the line, or contains those that the cluster puts in their location.
             answer_room.add(line.bytes(), name);
             let share = shares.find_or_add(location.destination).ok_or(PassThrough::Shards)?;

@@ -1,6 +1,9 @@
+use super::shard_chooser::ShardChooser;
 use crate::Time;
 use crate::bulk::DocumentId;
+use crate::hash::AsciiPrefix;
 use crate::invariant::{Count, part};
+use crate::routing::Formula;
 
 /// The start time and the identity of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +39,27 @@ pub struct IdGenerator {
     /// Milliseconds since 1970. Never decreases.
     millis: u64,
     counter: u32,
+    /// How many ids may still be drawn in this callback to find those that lead to a shard.
+    draws: u32,
+    /// The chooser of the shards to which ids lead.
+    pub shards: ShardChooser,
 }
 
 /// The number of values of the three-byte counter.
 const COUNTER_VALUES: u32 = 1 << 24;
 
+/// The number of values of the end of an id: its last two characters, the last 12 bits of the counter.
+const END_VALUES: u32 = 1 << 12;
+
+/// The maximum number of ids that are drawn in one callback to find those that lead to a shard. In V8, this many take
+/// XXX ms.
+const MAX_DRAWS: u32 = 1 << 18;
+
 impl IdGenerator {
     /// Creates the generator for an engine with this origin.
     pub fn new(origin: Origin) -> Self {
-        let mut ids = Self { origin, millis: 0, counter: 0 };
+        let shards = ShardChooser::new(origin.number());
+        let mut ids = Self { origin, millis: 0, counter: 0, draws: 0, shards };
         ids.advance(Time::ZERO);
         ids
     }
@@ -58,6 +73,32 @@ impl IdGenerator {
     pub fn advance(&mut self, now: Time) {
         let millis = self.origin.since_epoch.saturating_add(now).as_millis();
         self.millis = self.millis.max(u64::try_from(millis).unwrap_or(u64::MAX));
+        self.draws = MAX_DRAWS;
+    }
+
+    /// Returns a new, unique id that leads to this shard. One in as many ids as there are shards does, so the filter draws
+    /// ids until it finds one. Returns `None` if it has drawn too many in this callback.
+    pub fn next_for(&mut self, formula: Formula, shard: u32) -> Option<DocumentId> {
+        let wanted = formula.remainders(shard);
+        while self.draws > 0 {
+            let id = self.next();
+            // The next counts change only the end of the id, so that the rest is hashed once for all of them.
+            let prefix = AsciiPrefix::of(id.beginning());
+            let first = self.counter % END_VALUES;
+            let most = END_VALUES.minus(first, "it is a remainder").min(self.draws);
+            let leads_there = |more: &u32| {
+                let end = DocumentId::end(first.saturating_add(*more) as u16);
+                wanted.contains(&formula.remainder(prefix.hash(end, DocumentId::LENGTH)))
+            };
+            let found = (0..most).find(leads_there);
+            let more = found.unwrap_or(most.saturating_sub(1));
+            self.counter = self.counter.plus(more, "only its end changes");
+            self.draws = self.draws.saturating_sub(more.saturating_add(1));
+            if found.is_some() {
+                return Some(id.with_end((self.counter % END_VALUES) as u16));
+            }
+        }
+        None
     }
 
     /// Returns a new, unique id.
@@ -91,6 +132,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     use super::*;
+    use crate::routing::hash;
 
     const ORIGIN: Origin =
         Origin { since_epoch: Duration::from_millis(0x01a0_b0c0_d0e0), vm: *b"\x01\x02\x03\x04\x05\x06" };
@@ -133,6 +175,27 @@ mod tests {
     fn ids_differ_between_vms() {
         let other = Origin { vm: [9; 6], ..ORIGIN };
         assert_ne!(IdGenerator::new(ORIGIN).next(), IdGenerator::new(other).next());
+    }
+
+    #[test]
+    fn ids_lead_to_the_shard_and_the_search_for_them_is_bounded() {
+        let mut ids = IdGenerator::new(ORIGIN);
+        let mut seen = HashSet::new();
+        for (shards, routing_shards) in [(1, 1024), (6, 768), (600, 600)] {
+            let formula = Formula::Factor { shards, routing_shards };
+            for shard in (0..shards).step_by(1 + shards as usize / 10) {
+                let id = ids.next_for(formula, shard).unwrap();
+                assert_eq!(formula.shard(hash(id.as_str())), shard);
+                assert!(seen.insert(id), "twice");
+            }
+        }
+        let formula = Formula::Modulo { shards: 1000 };
+        ids.advance(Duration::from_millis(1));
+        let found = (0..10_000).map_while(|_| ids.next_for(formula, 3)).count();
+        assert!((200..320).contains(&found), "{found}");
+        assert_eq!(ids.next_for(formula, 3), None);
+        ids.advance(Duration::from_millis(1));
+        assert!(ids.next_for(formula, 3).is_some());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod operation_router;
 mod outcome;
 mod reply;
 mod request_body;
+mod shard_chooser;
 mod share;
 mod share_list;
 
@@ -28,6 +29,7 @@ pub use bulk_request::{Part, Request};
 pub use id_generator::{IdGenerator, Origin};
 pub use operation_router::Basis;
 pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};
+pub use shard_chooser::ChosenShards;
 
 /// Why the request of a share in a batch is always found.
 const STAYS: &str = "a request stays until all of its shares have their outcomes";

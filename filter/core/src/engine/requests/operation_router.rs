@@ -4,7 +4,8 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
-use crate::bulk::{Action, ActionLine, Parameter};
+use super::shard_chooser::ChosenShards;
+use crate::bulk::{Action, ActionLine, DocumentId, Parameter};
 use crate::config::{Config, Enabled, Level, MissingId};
 use crate::engine::batching::{Apart, Destination, Scope, Shards};
 use crate::engine::head::Head;
@@ -59,6 +60,8 @@ pub struct Routed {
     /// The routing value and location of operations without an id, by index name, in `direct` mode: see
     /// [`direct`](crate::routing::WriteTarget::direct).
     direct: HashMap<Box<str>, Option<(u32, Location)>>,
+    /// The shards of operations without an id, in `generate` mode.
+    pub chosen: ChosenShards,
 }
 
 /// About how many bytes an entry of [`Routed::direct`] uses, with room to grow.
@@ -67,7 +70,7 @@ const DIRECT_ENTRY_BYTES: usize = 512;
 impl Routed {
     /// Returns the approximate memory use, in bytes.
     pub fn memory(&self) -> u64 {
-        self.direct.len().saturating_mul(DIRECT_ENTRY_BYTES) as u64
+        self.direct.len().saturating_mul(DIRECT_ENTRY_BYTES).saturating_add(self.chosen.memory()) as u64
     }
 }
 
@@ -138,9 +141,10 @@ const MAX_NAME_BYTES: u64 = 255;
 const MAX_ID_BYTES: u64 = 512;
 
 impl<'a> OperationRouter<'a> {
-    /// Routes the operation of this line.
-    pub fn route_line(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, PassThrough> {
-        let routed = self.locate(line).map_err(PassThrough::Unrouted)?;
+    /// Routes the operation of this line, which has this offset in the body.
+    pub fn route_line(&mut self, line: &ActionLine<'_>, start: u32) -> Result<RoutedOperation, PassThrough> {
+        self.routed.chosen.end_at(start);
+        let routed = self.locate(line, start).map_err(PassThrough::Unrouted)?;
         let requirements = self.requirements(line);
         if *self.routed.requirements.get_or_insert(requirements) != requirements {
             return Err(PassThrough::ActionLine);
@@ -149,14 +153,14 @@ impl<'a> OperationRouter<'a> {
         Ok(routed)
     }
 
-    fn locate(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
+    fn locate(&mut self, line: &ActionLine<'_>, start: u32) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index()).ok_or(Unrouted::NoIndex)?;
         self.routed.names.in_line(line.index.is_some());
         let named = match self.last {
             Some(last) if last.target.name == name => last,
             _ => self.named(name)?,
         };
-        match self.route(named, line) {
+        match self.route(named, line, start) {
             Err(why) if why.may_be_merged() => self.unrouted(line, named, why),
             placed => placed,
         }
@@ -231,7 +235,7 @@ impl<'a> OperationRouter<'a> {
         })
     }
 
-    fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
+    fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>, start: u32) -> Result<RoutedOperation, Unrouted> {
         if let Some(required) = self.require_data_stream(line)
             && (required && line.action == Action::Update || !self.basis.table.knows_require_data_stream())
         {
@@ -256,7 +260,8 @@ impl<'a> OperationRouter<'a> {
             };
         }
         let missing_id = line.id.is_none().then(|| self.missing_id(line, named, ingest, routing));
-        let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
+        let is_made = missing_id == Some(MissingId::Generate);
+        let made = is_made.then(|| self.make_id(named.target, routing, start));
         let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
         match named.target.route(id_hash, routing)? {
             Route::Primary { shard, upstream, .. } => {
@@ -312,6 +317,21 @@ impl<'a> OperationRouter<'a> {
             true => MissingId::Pass,
             false => named.missing_id,
         }
+    }
+
+    /// Makes the id of an operation whose line has this offset. Unless something else decides the shard, the id leads to
+    /// the shard that is chosen.
+    fn make_id(&mut self, target: WriteTarget<'_>, routing: Option<&str>, start: u32) -> DocumentId {
+        let shards = if routing.is_none() { target.shards_by_id() } else { None };
+        let chosen = shards.and_then(|shards| {
+            let (index, apart) = (target.number(), self.basis.apart.of(self.waits || target.waits()));
+            let is_slow = |shard| apart.meets(Shards::of(index, Some(shard)));
+            let (choice, shard) = self.routed.chosen.next(&self.ids.shards, index, shards.upstreams(), is_slow)?;
+            let id = self.ids.next_for(shards.formula, shard)?;
+            self.routed.chosen.begin_at(choice, start);
+            Some(id)
+        });
+        chosen.unwrap_or_else(|| self.ids.next())
     }
 
     /// Routes all operations without an id to one shard, by adding a routing value.

@@ -51,16 +51,16 @@ impl RequestBody {
         Ok(is_more)
     }
 
-    /// Reads the operations that are complete by now. `locate` locates the operation of a line, and may add a parameter
-    /// to the line.
+    /// Reads the operations that are complete by now. `locate` locates the operation of a line, which has this offset, and
+    /// may add a parameter to the line.
     pub fn read(
         &mut self,
         operations: &mut Vec<Operation>,
-        mut locate: impl FnMut(&ActionLine<'_>) -> Result<(Placement, Option<Parameter>), PassThrough>,
+        mut locate: impl FnMut(&ActionLine<'_>, u32) -> Result<(Placement, Option<Parameter>), PassThrough>,
     ) -> Result<(), ReadError<PassThrough>> {
         let Self { plain, reader, splices, .. } = self;
         reader.read(plain, operations, |line, start| {
-            let (placement, parameter) = locate(line)?;
+            let (placement, parameter) = locate(line, start)?;
             if let Some(parameter) = parameter {
                 splices.push(line.splice(start, parameter));
             }

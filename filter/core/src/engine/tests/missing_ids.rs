@@ -54,6 +54,64 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     assert_eq!(harness.items(id), made.map(|id| (id, 201)));
 }
 
+/// Returns the shards of the operations of each batch in flight, each once.
+fn shards_in_flight(harness: &Harness) -> Vec<BTreeSet<u32>> {
+    let shard = |(parameters, _): (Value, u64)| shard_of(parameters["_id"].as_str().unwrap());
+    harness.calls.iter().map(|call| operations(call).into_iter().map(shard).collect()).collect()
+}
+
+#[test]
+fn operations_without_ids_go_to_one_shard_of_an_idle_node() {
+    let mut harness = Harness::new(json!({"missing_id": "generate"}));
+    let lines = "{\"index\":{}}\n{\"n\":0}\n".repeat(50);
+    let first = harness.send("/i/_bulk", &lines);
+    let shards = shards_in_flight(&harness);
+    assert_eq!((shards.len(), shards[0].len()), (1, 1), "{shards:?}");
+    // Further requests go to the other nodes, and what arrives while all are busy is divided among them.
+    for _ in 0..8 {
+        harness.send("/i/_bulk", &lines);
+    }
+    let shards = shards_in_flight(&harness);
+    assert!(shards.len() == 3 && shards.iter().all(|shards| shards.len() == 1), "{shards:?}");
+    let upstreams: BTreeSet<String> = harness.upstreams().into_iter().map(str::to_owned).collect();
+    assert_eq!(upstreams.len(), 3);
+    for upstream in upstreams {
+        harness.answer(&upstream);
+    }
+    assert!((0..3).all(|call| harness.operations(call) == 100), "{:?}", harness.bodies());
+    harness.finish();
+    assert_eq!(harness.items(first).len(), 50);
+}
+
+#[test]
+fn large_requests_without_ids_are_divided_among_all_nodes() {
+    let mut harness = Harness::new(json!({"missing_id": "generate"}));
+    let line = format!("{{\"index\":{{}}}}\n{{\"n\":0,\"text\":\"{}\"}}\n", "x".repeat(1000));
+    harness.send("/i/_bulk", &line.repeat(1000));
+    let operations: Vec<_> = (0..harness.calls.len()).map(|call| harness.operations(call)).collect();
+    assert!(operations.len() == 3 && operations.iter().all(|count| (300..370).contains(count)), "{operations:?}");
+    harness.finish();
+}
+
+#[test]
+fn a_request_whose_client_disconnects_before_it_leaves_uses_up_no_credit() {
+    let config = json!({"missing_id": "generate", "hold": {"early_release": false}});
+    let first_shard = |large: usize| {
+        let mut harness = Harness::new(config.clone());
+        let line = format!("{{\"index\":{{}}}}\n{{\"n\":0,\"text\":\"{}\"}}\n", "x".repeat(100_000));
+        for _ in 0..large {
+            let id = harness.request("/i/_bulk", &line.repeat(3));
+            harness.gone(id);
+        }
+        harness.send("/i/_bulk", "{\"index\":{}}\n{\"n\":0}\n");
+        harness.tick_after(Duration::from_secs(1));
+        let shards = shards_in_flight(&harness);
+        harness.finish();
+        shards
+    };
+    assert_eq!(first_shard(5), first_shard(0));
+}
+
 #[test]
 fn an_item_without_the_generated_id_does_not_match() {
     let mut harness = Harness::new(json!({"missing_id": "generate"}));

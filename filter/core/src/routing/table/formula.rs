@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::unrouted::Unrouted;
@@ -66,12 +68,20 @@ impl Formula {
 
     /// Returns the shard for a hash. In a partitioned index the hash must include the partition's offset.
     pub fn shard(self, hash: u32) -> u32 {
+        self.remainder(hash).checked_div(self.factor()).unwrap_or(0)
+    }
+
+    /// Returns the remainder of a hash, which decides the shard.
+    #[inline]
+    pub fn remainder(self, hash: u32) -> u32 {
         // The cluster computes with Java's signed int.
-        let floor_mod = |modulus: u32| i64::from(hash as i32).rem_euclid(i64::from(modulus.max(1))) as u32;
-        match self {
-            Self::Factor { routing_shards, .. } => floor_mod(routing_shards).checked_div(self.factor()).unwrap_or(0),
-            Self::Modulo { shards } => floor_mod(shards),
-        }
+        i64::from(hash as i32).rem_euclid(i64::from(self.modulus().max(1))) as u32
+    }
+
+    /// Returns the remainders that lead to a shard.
+    pub fn remainders(self, shard: u32) -> Range<u32> {
+        let first = shard.saturating_mul(self.factor());
+        first..first.saturating_add(self.factor())
     }
 
     /// Returns how many adjacent remainders lead to the same shard.

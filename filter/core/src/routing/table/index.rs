@@ -144,6 +144,14 @@ impl Index {
         self.shards.as_ref().map_or(&[], |shards| &shards.primaries)
     }
 
+    /// Returns the rule by which an id alone decides the shard, and the primaries by shard. Returns `None` if an id alone
+    /// does not decide.
+    pub fn by_id(&self) -> Option<(Formula, &[Primary])> {
+        let Shards { formula, partition_size, routing_required, primaries } = self.shards.as_ref().ok()?;
+        let decides = *partition_size <= 1 && !routing_required && !self.distrusted.get();
+        decides.then_some((*formula, primaries))
+    }
+
     /// Returns a routing value that leads to one shard, and the destination. Successive values of `ticket` lead to
     /// different shards.
     pub fn direct(&self, ticket: usize, is_usable: impl Fn(u16) -> bool) -> Option<(u32, ShardRoute)> {

@@ -23,7 +23,7 @@ pub(crate) use index_metadata::{IndexMetadata, identity};
 pub use name_kind::NameKind;
 pub use overrides::Overrides;
 pub(crate) use primaries::{Primaries, ShardTable};
-pub use routing_table::{Ingest, Route, RoutingTable, WriteTarget};
+pub use routing_table::{Ingest, Route, RoutingTable, ShardsById, WriteTarget};
 pub use unrouted::Unrouted;
 pub use upstream::{CallTarget, UpstreamId, Upstreams};
 pub use version::Version;

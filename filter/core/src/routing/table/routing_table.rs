@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::bucket::{Buckets, Entry, Target};
-use super::formula::Choice;
+use super::formula::{Choice, Formula};
 use super::index::{Index, IndexPipelines, NO_PIPELINE, ShardRoute};
 use super::name_kind::NameKind;
 use super::overrides::Overrides;
+use super::primaries::Primary;
 use super::unrouted::Unrouted;
 use super::upstream::UpstreamId;
 use crate::hash::hash;
@@ -230,6 +231,22 @@ pub enum Ingest {
     Unproven,
 }
 
+/// The shards of an index, among which the id of an operation decides.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardsById<'a> {
+    table: &'a RoutingTable,
+    /// The rule.
+    pub formula: Formula,
+    primaries: &'a [Primary],
+}
+
+impl ShardsById<'_> {
+    /// Returns the upstream of each shard's primary, by shard; `None` if the shard has no usable one.
+    pub fn upstreams(&self) -> impl ExactSizeIterator<Item = Option<UpstreamId>> + Clone {
+        self.primaries.iter().map(|primary| self.table.upstream(primary.node()?).ok())
+    }
+}
+
 /// The index that writing to a name goes to. The name is the index's own, an alias or a data stream.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteTarget<'a> {
@@ -337,6 +354,13 @@ impl<'a> WriteTarget<'a> {
         Some((value, self.route_to(route).ok()?))
     }
 
+    /// Returns the shards among which the id of an operation without a routing value decides. Returns `None` if an id alone
+    /// does not decide.
+    pub fn shards_by_id(&self) -> Option<ShardsById<'a>> {
+        let (formula, primaries) = self.entry.by_id().filter(|_| self.added_routing.is_none())?;
+        Some(ShardsById { table: self.table, formula, primaries })
+    }
+
     fn route_to(&self, ShardRoute { shard, node }: ShardRoute) -> Result<Route, Unrouted> {
         Ok(Route::Primary { shard, upstream: self.table.upstream(node)? })
     }
@@ -348,7 +372,7 @@ mod tests {
 
     use super::super::index::Index;
     use super::super::index_metadata::IndexMetadata;
-    use super::super::primaries::{Primaries, Primary};
+    use super::super::primaries::Primaries;
     use super::super::upstream::Upstreams;
     use super::*;
     use crate::config::Enabled;

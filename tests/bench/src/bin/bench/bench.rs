@@ -104,7 +104,7 @@ impl Bench {
         limits: Limits,
     ) -> Result<Vec<Measurement>> {
         let targets = self.options.targets.clone();
-        let indices = self.site.create_indices(targets.len(), self.options.pipeline).await?;
+        let indices = self.site.create_indices(targets.len(), &self.options.shape).await?;
         let mut measurements = Vec::with_capacity(targets.len());
         for (target, index) in targets.iter().zip(indices) {
             Rc::get_mut(requests).context("a client is still sending")?.set_index(index.number)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Client;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,7 +12,6 @@ use crate::documents;
 use crate::requests::index_name;
 
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
-const SHARDS: usize = 6;
 
 const PIPELINE: &str = "bench";
 
@@ -43,6 +42,37 @@ impl Pipeline {
     }
 }
 
+/// When a node answers a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Translog {
+    /// After the operations are on the disk.
+    #[default]
+    Request,
+    /// Before that: the disk gets them every five seconds.
+    Async,
+}
+
+/// The indices of a run.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct Shape {
+    /// Give each index this many shards.
+    #[arg(long, env = "SHARDS", default_value_t = 6)]
+    pub shards: usize,
+
+    /// Give each shard this many replicas.
+    #[arg(long, env = "REPLICAS", default_value_t = 0)]
+    pub replicas: usize,
+
+    /// Let nodes answer after the operations are on the disk, or before: request, async.
+    #[arg(long, env = "TRANSLOG", default_value = "request")]
+    pub translog: Translog,
+
+    /// Give the indices this default pipeline: none, a proven or an unproven one.
+    #[arg(long, env = "PIPELINE", default_value = "none")]
+    pub pipeline: Pipeline,
+}
+
 #[derive(Debug)]
 pub struct Index {
     pub number: usize,
@@ -50,27 +80,29 @@ pub struct Index {
 }
 
 impl Index {
-    /// Creates the index with six shards spread evenly over the nodes, and waits until all have started. All other
-    /// settings are the server's defaults: writes are synchronous with the disk.
+    /// Creates the index with its shards spread evenly over the nodes, and waits until all have started. All other
+    /// settings are the server's defaults.
     pub async fn create(
         client: &Client,
         base_url: &str,
         (number, nodes): (usize, usize),
-        pipeline: Pipeline,
+        shape: &Shape,
     ) -> Result<Self> {
+        let Shape { shards, replicas, translog, pipeline } = shape;
         let url = format!("{base_url}/{}", index_name(number));
         let mut body = json!({
             "settings": {
-                "number_of_shards": SHARDS,
-                "number_of_replicas": 0,
-                "index.routing.allocation.total_shards_per_node": SHARDS.div_ceil(nodes),
+                "number_of_shards": shards,
+                "number_of_replicas": replicas,
+                "index.translog.durability": translog,
+                "index.routing.allocation.total_shards_per_node": (shards * (1 + replicas)).div_ceil(nodes),
                 // This is the default of one second, set explicitly. Otherwise the server stops refreshing an
                 // unsearched index after a while, which would favour the last one written.
                 "index.refresh_interval": "1s",
             },
             "mappings": documents::mapping(),
         });
-        if pipeline != Pipeline::None {
+        if *pipeline != Pipeline::None {
             body["settings"]["index.default_pipeline"] = PIPELINE.into();
         }
         client.put_json(&url, &body).await?.ok().context("cannot create an index")?;

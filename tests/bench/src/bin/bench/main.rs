@@ -27,28 +27,47 @@ mod workload;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bulk_reshuffle_stack::ended_by_signal;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use tokio::task::LocalSet;
 
 use crate::options::Options;
 
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let run = leave_processors(options.node_processors).map(|()| start(options));
+    run.unwrap_or_else(|error| failure(&error))
+}
+
 // The clients run on one thread, because the processor time that they take is missing elsewhere.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let options = Options::parse();
+async fn start(options: Options) -> ExitCode {
     let clients = LocalSet::new();
     let outcome = tokio::select! {
         outcome = clients.run_until(run(&options)) => outcome,
         // Dropping the unfinished run stops all processes that it started.
         code = ended_by_signal() => return code,
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    outcome.unwrap_or_else(|error| failure(&error))
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Leaves the first processors to the nodes. Processes that start later inherit this.
+fn leave_processors(nodes: usize) -> Result<()> {
+    if nodes == 0 {
+        return Ok(());
+    }
+    let mut others = sched_getaffinity(None)?;
+    (0..nodes).for_each(|processor| others.unset(processor));
+    ensure!(others.count() > 0, "no processor is left for anything but the nodes");
+    Ok(sched_setaffinity(None, &others)?)
 }
 
 async fn run(options: &Options) -> Result<ExitCode> {

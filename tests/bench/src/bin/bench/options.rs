@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::documents::Ids;
-use crate::index::Pipeline;
+use crate::index::Shape;
 use crate::target::Target;
 use crate::workload::Workload;
 
@@ -25,9 +25,9 @@ pub struct Options {
     #[arg(long, env = "IDS", default_value = "given")]
     pub ids: Ids,
 
-    /// Give the indices this default pipeline: none, a proven or an unproven one.
-    #[arg(long, env = "PIPELINE", default_value = "none")]
-    pub pipeline: Pipeline,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shape: Shape,
 
     /// Run nodes of this release, such as `elasticsearch-7.17`. Elasticsearch 8 and 9 answer in chunks, which the clients
     /// do not read.
@@ -58,6 +58,10 @@ pub struct Options {
     /// Run this build of the filter as target `base`, with the shipped configuration; by default the same filter.
     #[arg(long, env = "BASE_WASM")]
     pub base_wasm: Option<PathBuf>,
+
+    /// Let the nodes run on this many processors alone, and everything else on the others; 0: on all of them together.
+    #[arg(long, env = "NODE_PROCESSORS", default_value_t = 0)]
+    pub node_processors: usize,
 
     /// Start each Envoy with this many worker threads.
     #[arg(long, env = "ENVOY_WORKERS", default_value_t = 1)]

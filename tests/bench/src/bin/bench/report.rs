@@ -9,7 +9,7 @@ use comfy_table::Table;
 use crate::conditions::Conditions;
 use crate::documents::Ids;
 use crate::goal::GOALS;
-use crate::index::Pipeline;
+use crate::index::{Pipeline, Shape, Translog};
 use crate::measurement::Measurement;
 use crate::metric::Metric;
 use crate::options::Options;
@@ -57,18 +57,27 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         Ids::Missing => "without ids",
         Ids::Versioned => "with ids and versions",
     };
-    let pipeline = match options.pipeline {
+    let Shape { shards, replicas, translog, pipeline } = options.shape;
+    let translog = match translog {
+        Translog::Request => "synchronous",
+        Translog::Async => "not synchronous",
+    };
+    let pipeline = match pipeline {
         Pipeline::None => "",
         Pipeline::Proven => ", a default pipeline that sets a field",
         Pipeline::Unproven => ", a default pipeline that may set `_routing`",
     };
+    let shared = match options.node_processors {
+        0 => "shared by clients, Envoy and nodes".to_owned(),
+        processors => format!("of which the nodes have {processors} alone, and clients and Envoy the others"),
+    };
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
-        ("machine", format!("{}, shared by clients, Envoy and nodes", conditions.machine.title())),
+        ("machine", format!("{}, {shared}", conditions.machine.title())),
         ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
         ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
-        ("index", format!("6 shards, no copies, translog synchronous{pipeline}")),
+        ("index", format!("{shards} shards, replicas of each: {replicas}, translog {translog}{pipeline}")),
         ("documents", format!("about 290 bytes with their action lines (`gateway`), {ids}")),
         ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
         ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),

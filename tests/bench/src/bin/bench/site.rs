@@ -10,7 +10,7 @@ use bulk_reshuffle_stack::{
 };
 use serde_json::Value;
 
-use crate::index::{Index, Pipeline};
+use crate::index::{Index, Shape};
 use crate::options::Options;
 use crate::processor_time;
 use crate::requests::index_name;
@@ -59,9 +59,10 @@ impl Site {
         cluster.distribution = options.cluster;
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
+        cluster.processors = (0..options.node_processors).collect();
         let cluster = Cluster::start(tools, cluster).await?;
         let client = Client::new();
-        options.pipeline.create(&client, &cluster.base_url(0)?).await?;
+        options.shape.pipeline.create(&client, &cluster.base_url(0)?).await?;
         let mut site = Self { run_dir, cluster, envoys: Vec::new(), client, probes: 0, indices_made: 0 };
         for target in &options.targets {
             if *target != Target::Direct && site.envoy(*target).is_none() {
@@ -117,11 +118,11 @@ impl Site {
     }
 
     /// Creates indices, and waits until the filter knows them.
-    pub async fn create_indices(&mut self, count: usize, pipeline: Pipeline) -> Result<Vec<Index>> {
+    pub async fn create_indices(&mut self, count: usize, shape: &Shape) -> Result<Vec<Index>> {
         let mut indices = Vec::with_capacity(count);
         for _ in 0..count {
             self.indices_made += 1;
-            indices.push(Index::create(&self.client, &self.base_url()?, (self.indices_made, NODES), pipeline).await?);
+            indices.push(Index::create(&self.client, &self.base_url()?, (self.indices_made, NODES), shape).await?);
         }
         for index in &indices {
             self.wait_until_known(index).await?;
