@@ -51,8 +51,8 @@ const COUNTER_VALUES: u32 = 1 << 24;
 /// The number of values of the end of an id: its last two characters, the last 12 bits of the counter.
 const END_VALUES: u32 = 1 << 12;
 
-/// The maximum number of ids that are drawn in one callback to find those that lead to a shard. In V8, this many take
-/// XXX ms.
+/// The maximum number of ids that are drawn in one callback to find those that lead to a shard. Natively, this many take
+/// a millisecond.
 const MAX_DRAWS: u32 = 1 << 18;
 
 impl IdGenerator {

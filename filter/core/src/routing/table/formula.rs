@@ -58,7 +58,8 @@ impl Formula {
     pub fn of_index(created: u64, shards: u32, routing_shards: u32) -> Result<Self, Unrouted> {
         let divides = routing_shards >= shards && routing_shards.checked_rem(shards) == Some(0);
         match created {
-            _ if shards == 0 => Err(Unrouted::UnknownSettings),
+            // The cluster's numbers are Java's signed ints.
+            _ if shards == 0 || shards.max(routing_shards) > i32::MAX as u32 => Err(Unrouted::UnknownSettings),
             FIRST_MODULO..UNKNOWN => Ok(Self::Modulo { shards }),
             UNKNOWN..OPENSEARCH | UNKNOWN_OPENSEARCH.. => Err(Unrouted::Version),
             _ if divides => Ok(Self::Factor { shards, routing_shards }),
@@ -75,7 +76,7 @@ impl Formula {
     #[inline]
     pub fn remainder(self, hash: u32) -> u32 {
         // The cluster computes with Java's signed int.
-        i64::from(hash as i32).rem_euclid(i64::from(self.modulus().max(1))) as u32
+        (hash as i32).checked_rem_euclid(self.modulus() as i32).unwrap_or(0) as u32
     }
 
     /// Returns the remainders that lead to a shard.
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn inconsistent_settings_have_no_formula() {
-        for (shards, routing_shards) in [(0, 1024), (3, 1024), (4, 0), (4, 2)] {
+        for (shards, routing_shards) in [(0, 1024), (3, 1024), (4, 0), (4, 2), (4, 1 << 31)] {
             assert_eq!(Formula::of_index(7_100_299, shards, routing_shards), Err(Unrouted::UnknownSettings));
         }
         assert_eq!(Formula::of_index(9_100_000, 0, 1024), Err(Unrouted::UnknownSettings));
