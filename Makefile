@@ -214,6 +214,7 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## TARGETS=direct,plain,filter  ways to the cluster, in the order of each round
 ## ROUNDS=5  measurements of each way
 ## SECONDS=5  length of each measurement
+## RATE=1000  requests in a second; by default, clients send the next one after an answer
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
 ## SHARDS=6  shards of the index
 ## REPLICAS=0  replicas of each shard

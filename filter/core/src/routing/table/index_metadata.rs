@@ -101,6 +101,8 @@ pub(crate) struct IndexSettings {
     pub blocks: BTreeMap<String, Option<String>>,
     #[serde(default)]
     pub append_only: AppendOnly,
+    /// OpenSearch: another format than Lucene's. Such an index is append-only, unless its settings say otherwise.
+    pub pluggable: Option<IgnoredAny>,
     #[serde(default)]
     pub write: Write,
     #[serde(rename = "number_of_routing_shards")]
@@ -150,10 +152,17 @@ impl IndexMetadata {
         "settings.index.dimensions",
         "settings.index.blocks",
         "settings.index.append_only",
+        "settings.index.pluggable",
         "settings.index.write.wait_for_active_shards",
         "mappings.*._routing.required",
         "mappings.*._meta.bulk_reshuffle",
     ];
+
+    /// Returns whether the index may accept only documents whose id the cluster generates.
+    pub fn may_be_append_only(&self) -> bool {
+        let IndexSettings { append_only, pluggable, .. } = &self.settings.index;
+        append_only.enabled.as_deref().map_or(pluggable.is_some(), |enabled| enabled != "false")
+    }
 
     /// Returns whether the cluster waits for more copies of a shard than the primary before it writes.
     pub fn waits(&self) -> bool {

@@ -40,7 +40,7 @@ impl Overrides {
             }
         }
         // An append-only index refuses documents whose id the cluster has not generated.
-        if metadata.settings.index.append_only.enabled.as_deref().is_some_and(|enabled| enabled != "false") {
+        if metadata.may_be_append_only() {
             overrides.missing_id = Some(MissingId::Pass);
         }
         (overrides, joined(&problems))
@@ -147,13 +147,18 @@ mod tests {
 
     #[test]
     fn an_append_only_index_gets_no_generated_ids() {
-        let append_only = |enabled: &str| {
-            overrides(json!({
-                "settings": {"index": {"append_only": {"enabled": enabled}}},
-                "mappings": {"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "generate"}}}},
-            }))
+        let missing_id = |settings: Value| {
+            let generate = json!({"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "generate"}}}});
+            overrides(json!({"settings": {"index": settings}, "mappings": generate})).0.missing_id
         };
-        assert_eq!(append_only("true").0.missing_id, Some(MissingId::Pass));
-        assert_eq!(append_only("false").0.missing_id, Some(MissingId::Generate));
+        let format = json!({"dataformat": "composite", "dataformat.enabled": "true"});
+        for (settings, expected) in [
+            (json!({"append_only": {"enabled": "true"}}), MissingId::Pass),
+            (json!({"append_only": {"enabled": "false"}}), MissingId::Generate),
+            (json!({"pluggable": format}), MissingId::Pass),
+            (json!({"pluggable": format, "append_only": {"enabled": "false"}}), MissingId::Generate),
+        ] {
+            assert_eq!(missing_id(settings.clone()), Some(expected), "{settings}");
+        }
     }
 }

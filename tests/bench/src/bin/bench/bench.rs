@@ -68,7 +68,7 @@ impl Bench {
     pub async fn warm_up(&mut self) -> Result<()> {
         let Options { workloads, targets, warmup, .. } = self.options.clone();
         let parts = workloads.len() * targets.len();
-        let limits = Limits { duration: self.options.duration(), documents: warmup / parts as u64 };
+        let limits = Limits { duration: self.options.duration(), documents: warmup / parts as u64, rate: None };
         let mut written = 0;
         while written < warmup {
             for workload in &workloads {
@@ -83,7 +83,7 @@ impl Bench {
 
     /// Measures a workload at every target, round after round.
     pub async fn measure(&mut self, workload: Workload) -> Result<Vec<Measurement>> {
-        let limits = Limits { duration: self.options.duration(), documents: u64::MAX };
+        let limits = Limits { duration: self.options.duration(), documents: u64::MAX, rate: self.options.rate };
         let mut requests = Rc::new(Requests::make(workload, self.options.ids, limits.duration)?);
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {

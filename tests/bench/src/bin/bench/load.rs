@@ -24,6 +24,8 @@ pub struct Limits {
     pub duration: Duration,
     /// The maximum number of documents.
     pub documents: u64,
+    /// The number of requests that are due in each second; `None` if each client sends its next one after an answer.
+    pub rate: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub struct Outcome {
     pub failed: u64,
     /// The beginning of the first failed response.
     pub problem: Option<String>,
-    /// The latencies, in microseconds from a request's first byte to its answer's last.
+    /// The latencies, in microseconds from a request's first byte, or from when it was due, to its answer's last byte.
     pub latencies: Histogram<u64>,
 }
 
@@ -48,7 +50,8 @@ pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits)
     let shared = Rc::new(Shared {
         requests: requests.clone(),
         count: usize::try_from(limits.documents / requests.documents as u64)?.max(1),
-        deadline: started + limits.duration,
+        started,
+        limits,
         state: RefCell::new(State { next: 0, outcome }),
     });
     let mut sending = JoinSet::new();
@@ -74,7 +77,8 @@ pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits)
 struct Shared {
     requests: Rc<Requests>,
     count: usize,
-    deadline: Instant,
+    started: Instant,
+    limits: Limits,
     state: RefCell<State>,
 }
 
@@ -85,22 +89,25 @@ struct State {
 
 async fn send_until_done(mut client: Client, shared: Rc<Shared>) -> Result<Client> {
     loop {
-        let sent = Instant::now();
-        if sent >= shared.deadline {
-            return Ok(client);
-        }
-        let Some(request) = shared.next() else { return Ok(client) };
+        let Some((due, request)) = shared.next() else { return Ok(client) };
+        tokio::time::sleep_until(due.into()).await;
         let answer = client.send(request).await?;
-        shared.state.borrow_mut().outcome.count(answer, sent.elapsed());
+        shared.state.borrow_mut().outcome.count(answer, due.elapsed());
     }
 }
 
 impl Shared {
-    fn next(&self) -> Option<&[u8]> {
+    /// Returns the next request, and when it is due.
+    fn next(&self) -> Option<(Instant, &[u8])> {
         let mut state = self.state.borrow_mut();
         let number = state.next;
+        let after = self.limits.rate.map(|rate| Duration::from_secs_f64(number as f64 / rate));
+        let due = after.map_or_else(Instant::now, |after| self.started + after);
+        if number >= self.count || due >= self.started + self.limits.duration {
+            return None;
+        }
         state.next += 1;
-        if number < self.count { self.requests.get(number) } else { None }
+        Some((due, self.requests.get(number)?))
     }
 }
 
@@ -191,7 +198,7 @@ mod tests {
                 Requests::make(Workload { documents: 3, clients: 5 }, Ids::Given, Duration::from_millis(1)).unwrap(),
             );
             let clients = Client::connect_all(&[good, bad], 5).await.unwrap();
-            let limits = Limits { duration: Duration::from_secs(30), documents: 120 };
+            let limits = Limits { duration: Duration::from_secs(30), documents: 120, rate: None };
             let (outcome, clients) = send(&requests, clients, limits).await.unwrap();
 
             assert_eq!((outcome.succeeded + outcome.failed, outcome.latencies.len()), (40, 40));
@@ -210,6 +217,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn requests_are_sent_when_they_are_due_whichever_client_is_free() {
+        let all = async {
+            let (address, received) = start(SUCCESS).await;
+            let workload = Workload { documents: 1, clients: 3 };
+            let requests = Rc::new(Requests::make(workload, Ids::Given, Duration::from_secs(1)).unwrap());
+            let clients = Client::connect_all(&[address], 3).await.unwrap();
+            let limits = Limits { duration: Duration::from_millis(195), documents: u64::MAX, rate: Some(100.0) };
+            let (outcome, _) = send(&requests, clients, limits).await.unwrap();
+            assert_eq!((outcome.succeeded, received.borrow().len()), (20, 20));
+            assert!(outcome.elapsed >= Duration::from_millis(190));
+        };
+        LocalSet::new().run_until(all).await;
+    }
+
+    #[tokio::test]
     async fn a_load_ends_in_time() {
         let all = async {
             let (address, received) = start(SUCCESS).await;
@@ -217,7 +239,7 @@ mod tests {
                 Requests::make(Workload { documents: 1, clients: 1 }, Ids::Given, Duration::from_secs(5)).unwrap(),
             );
             let clients = Client::connect_all(&[address], 1).await.unwrap();
-            let limits = Limits { duration: Duration::from_millis(50), documents: u64::MAX };
+            let limits = Limits { duration: Duration::from_millis(50), documents: u64::MAX, rate: None };
             let (outcome, _) = send(&requests, clients, limits).await.unwrap();
             assert_eq!(outcome.succeeded, received.borrow().len() as u64);
             assert!(requests.get(received.borrow().len()).is_some(), "all requests were sent before the time was over");

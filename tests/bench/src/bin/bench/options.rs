@@ -47,6 +47,11 @@ pub struct Options {
     #[arg(long, env = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
 
+    /// Send this many requests in a second, as soon as a client is free. By default, each client sends its next request
+    /// after an answer.
+    #[arg(long, env = "RATE")]
+    pub rate: Option<f64>,
+
     /// Write this many documents before measuring, over all targets and workloads.
     #[arg(long, env = "WARMUP", default_value_t = 200_000)]
     pub warmup: u64,

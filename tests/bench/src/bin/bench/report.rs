@@ -71,6 +71,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         0 => "shared by clients, Envoy and nodes".to_owned(),
         processors => format!("of which the nodes have {processors} alone, and clients and Envoy the others"),
     };
+    let rate = options.rate.map(|rate| format!(" at {} requests a second", thousands(rate))).unwrap_or_default();
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
@@ -84,7 +85,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         (
             "rounds",
             format!(
-                "{rounds}, each of {seconds} s for each target, after {} documents that do not count",
+                "{rounds}, each of {seconds} s for each target{rate}, after {} documents that do not count",
                 thousands(*warmup as f64)
             ),
         ),
