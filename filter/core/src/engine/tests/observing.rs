@@ -70,6 +70,17 @@ fn an_observed_request_passes_through_while_its_body_arrives() {
 }
 
 #[test]
+fn observed_requests_without_ids_are_distributed_as_if_they_were_split() {
+    let mut harness = observing();
+    let ids: Vec<_> = (0..3).map(|_| harness.send("/i/_bulk", "{\"index\":{}}\n{}\n")).collect();
+    for node in ["es-0", "es-1", "es-2"] {
+        assert_eq!(harness.counts[&Counter::ObservedBatches(harness.upstream(node))], 1, "{node}");
+    }
+    ids.into_iter().for_each(|id| harness.gone(id));
+    harness.assert_idle();
+}
+
+#[test]
 fn the_figures_are_those_of_a_filter_that_splits_the_same_requests() {
     let mut bodies: Vec<String> = (0..30).map(|n| index(&[id_on(n % 3, n), id_on((n + 1) % 3, n)])).collect();
     bodies.push("{\"index\":{\"_index\":\"none\"}}\n{}\n".to_owned());
