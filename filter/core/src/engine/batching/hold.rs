@@ -59,6 +59,11 @@ impl Hold {
         self.shares.is_empty() && self.in_flight == 0 && self.queued.is_none()
     }
 
+    /// Returns whether it is empty, and no requests are expected soon.
+    pub fn is_over(&self, now: Time) -> bool {
+        self.is_empty() && self.arrival_estimate.is_over(now)
+    }
+
     /// Returns the amounts that wait.
     pub fn waiting(&self) -> Waiting {
         Waiting { requests: self.shares.len() as u64, operations: self.operations, bytes: self.bytes }
@@ -169,6 +174,12 @@ impl Hold {
             self.queued = Some(queue.push(key, self.class));
         }
         self.queued.is_some()
+    }
+
+    /// Settles one of its batches, and queues the hold if the next one may leave. Returns whether the hold is over.
+    pub fn settle(&mut self, key: Key, queue: &mut ReadyQueue, rules: (&HoldConfig, &Dispatch), now: Time) -> bool {
+        self.in_flight = self.in_flight.minus(1, "a batch of the hold is in flight");
+        !self.queue_if_ready(key, queue, rules, now) && self.is_over(now)
     }
 
     /// Returns the time since which the oldest share is held.

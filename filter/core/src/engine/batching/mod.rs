@@ -69,6 +69,9 @@ pub struct Holds {
 /// The number of holds for which memory is kept even if it is unused.
 const KEPT_HOLDS: usize = 1024;
 
+/// Why the hold of a batch is always found.
+const HAS_HOLD: &str = "a hold stays while its batch is in flight";
+
 /// The key of a hold: its destination and its caller.
 pub type Key = (Destination, CallerId);
 
@@ -246,28 +249,25 @@ impl Holds {
     /// Settles a batch that was answered. Its clients may soon send their next requests.
     pub fn completed(&mut self, batch: &Batch, now: Time) {
         let Some(key) = batch.hold else { return };
+        let Some(hold) = found(self.holds.get_mut(&key), HAS_HOLD) else { return };
         let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
-        if let Some(hold) = found(self.holds.get_mut(&key), "a hold stays while its batch is in flight") {
-            let end = now.saturating_add(moment);
-            hold.arrival_estimate.begin(hold.shares.len(), end);
-            match hold.arrival_estimate.is_enough(hold.shares.len(), now) {
-                false => self.deadlines.push(Reverse((end, key))),
-                true => self.ending.push_back((end, key)),
-            }
+        let end = now.saturating_add(moment);
+        hold.arrival_estimate.begin(hold.shares.len(), end);
+        match hold.arrival_estimate.is_enough(hold.shares.len(), now) {
+            false => self.deadlines.push(Reverse((end, key))),
+            true => self.ending.push_back((end, key)),
         }
-        self.settled(key, now);
+        if hold.settle(key, &mut self.ready, (&self.hold, &self.dispatch), now) {
+            self.remove(key);
+        }
         self.drop_ended(now);
     }
 
     /// Settles a batch that left this hold, so that the next one may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
-        let Some(hold) = found(self.holds.get_mut(&key), "a hold stays while its batch is in flight") else { return };
-        hold.in_flight = hold.in_flight.minus(1, "a batch of the hold is in flight");
-        if hold.shares.is_empty() {
-            // Most holds end here, so this case looks the hold up only once more.
-            self.drop_if_over(key, now);
-        } else {
-            self.queue_if_ready(key, now);
+        let Some(hold) = found(self.holds.get_mut(&key), HAS_HOLD) else { return };
+        if hold.settle(key, &mut self.ready, (&self.hold, &self.dispatch), now) {
+            self.remove(key);
         }
     }
 
@@ -279,7 +279,7 @@ impl Holds {
     }
 
     fn drop_if_over(&mut self, key: Key, now: Time) {
-        if self.holds.get(&key).is_some_and(|hold| hold.is_empty() && hold.arrival_estimate.is_over(now)) {
+        if self.holds.get(&key).is_some_and(|hold| hold.is_over(now)) {
             self.remove(key);
         }
     }
@@ -330,13 +330,6 @@ impl Holds {
         let is_queued = hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
         let since = hold.since();
         self.wait_for_interval(key, since.filter(|_| !is_queued), now);
-    }
-
-    /// Queues a hold if it may leave.
-    fn queue_if_ready(&mut self, key: Key, now: Time) {
-        if let Some(hold) = self.holds.get_mut(&key) {
-            hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
-        }
     }
 
     /// Sets the deadline at which the interval of a hold ends, if its oldest share waits for that since `since`. After

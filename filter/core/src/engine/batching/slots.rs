@@ -120,7 +120,10 @@ impl Slots {
     pub fn finished(&mut self, key: SlotsKey, identity: Identity) {
         let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return };
         slots.finished(identity);
-        self.opened(key, identity);
+        // Usually nothing is blocked.
+        if slots.is_blocked() {
+            self.opened(key, identity);
+        }
     }
 
     /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there are slots have
