@@ -8,7 +8,7 @@ import { Sequence, documentId } from './lib/phase.js';
 import { mapping, trip } from './lib/trip.js';
 import { Workload } from './lib/workload.js';
 
-const translogs = words('TRANSLOG', ['request', 'async'], ['request', 'async']);
+const translogs = words('TRANSLOGS', ['request', 'async'], ['request', 'async']);
 const documents = number('DOCUMENTS', 100000);
 const size = number('BULK_SIZE', 1000, 1, 100000);
 const phases = translogs.map((name) => (
