@@ -175,7 +175,8 @@ async fn a_new_choice_of_route_applies_once_another_filter_has_read_it() -> Resu
             scene.cluster.forget();
             scene.bulk_with("/books/_bulk", &headers, body(&scene.cluster, "books")).await?;
             let counts = if first_choice_counts { first } else { last };
-            assert_eq!(scene.cluster.bulks().len() == 3, counts == "es", "from {first} to {last}");
+            let at_nodes = scene.cluster.bulks().len();
+            assert_eq!(at_nodes == 3, counts == "es", "from {first} to {last}: {at_nodes} requests at the nodes");
         }
         assert_eq!(other.bulks().len(), usize::from(!first_choice_counts));
         scene.finish().await?;
