@@ -26,8 +26,8 @@ struct State {
     loads: Vec<u64>,
     /// The number of shards in `credits`.
     shards: usize,
-    /// Where the search for a shard begins, so that workers begin with different shards.
-    first: usize,
+    /// Where the search for a shard begins, modulo the number of shards, so that workers begin with different shards.
+    first: u64,
 }
 
 /// The upstream of the primary of each shard of an index; `None` if the shard has no usable one.
@@ -80,8 +80,7 @@ const WHY: &str = "memory bounds what is on its way";
 impl ShardChooser {
     /// Starts with full credit for all shards. Workers have different numbers, so that they begin with different shards.
     pub fn new(worker: u64) -> Self {
-        let first = worker as usize;
-        Self(Rc::new(RefCell::new(State { credits: HashMap::new(), loads: Vec::new(), shards: 0, first })))
+        Self(Rc::new(RefCell::new(State { credits: HashMap::new(), loads: Vec::new(), shards: 0, first: worker })))
     }
 
     /// Chooses a shard of an index.
@@ -107,6 +106,7 @@ impl State {
         }
         self.prepare(index, count);
         let Self { credits, loads, first, .. } = self;
+        let first = first.checked_rem(count as u64)?;
         let credits = credits.get_mut(&index)?;
         let available = || (0..).zip(shards.clone()).filter_map(|(shard, upstream)| Some((shard, upstream?)));
         let credit_of = |credits: &[i64], shard: u32| credits.get(shard as usize).copied().unwrap_or(0);
@@ -120,8 +120,8 @@ impl State {
         let (shard, upstream) = with_credit.min_by_key(|(shard, upstream)| {
             // The shard that was chosen last at its node has the least credit, until that is used up.
             let load = loads.get(upstream.index()).copied().unwrap_or(0);
-            let turn = (*shard as usize).wrapping_sub(*first).checked_rem(count);
-            (is_slow(*shard), load, credit_of(credits, *shard), turn)
+            let is_before_first = u64::from(*shard) < first;
+            (is_slow(*shard), load, credit_of(credits, *shard), is_before_first, *shard)
         })?;
         loads.resize(loads.len().max(upstream.index().saturating_add(1)), 0);
         Some((shard, upstream))
@@ -291,6 +291,16 @@ mod tests {
         let piece = PIECE as usize / (QUANTUM as usize / 64);
         assert_eq!(runs[..12], [(0, piece), (1, piece), (2, piece)].repeat(4));
         assert_eq!(runs[12..], [(3, 200 - 12 * piece)]);
+    }
+
+    #[test]
+    fn workers_begin_with_different_shards() {
+        let begins = [0, 1, 5, 6, (1 << 47) + 4].map(|worker| {
+            let (chooser, shards) = (ShardChooser::new(worker), shards(6, 3));
+            [0; 6].map(|_| request(&chooser, &shards, &[QUANTUM as u32]).1[0])
+        });
+        let expected = [0, 1, 5, 0, 0].map(|first| [0, 1, 2, 3, 4, 5].map(|shard| (first + shard) % 6));
+        assert_eq!(begins, expected);
     }
 
     #[test]
