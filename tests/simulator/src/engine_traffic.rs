@@ -94,6 +94,8 @@ struct Returns {
     last: u64,
     /// The time when the last batch returned while the maximum number was in flight.
     last_full: u64,
+    /// The time until which a hold may have waited for further requests after a batch that returned.
+    gathered: u64,
 }
 
 /// The traffic as it concerns one share: what is in flight, and what has returned.
@@ -120,13 +122,16 @@ struct Durations {
 }
 
 impl Traffic {
-    fn back(&mut self, key: CallKey, most: u64, now: u64, patience: Patience) {
+    fn back(&mut self, key: CallKey, most: u64, now: u64, patience: Patience, settings: &Settings) {
         let is_full = self.flights.len() as u64 >= most;
         self.crowded = if self.late(now, patience) > most { now } else { self.crowded };
         let Some(flight) = self.flights.remove(&key) else { return };
-        self.all.note(now, is_full);
-        self.others
-            .note(if flight.is_slow { now.min(flight.sent.saturating_add(patience.most)) } else { now }, is_full);
+        let late = if flight.is_slow { flight.sent.saturating_add(patience.most) } else { now };
+        for (returns, at) in [(&mut self.all, now), (&mut self.others, now.min(late))] {
+            returns.note(at, is_full);
+            let wait = settings.longest_wait(at.saturating_sub(flight.sent));
+            returns.gathered = returns.gathered.max(at.saturating_add(wait));
+        }
     }
 
     /// Returns the traffic as it concerns shares of any shard. A batch that may be late may have given its slot back.
@@ -249,9 +254,8 @@ impl EngineTraffic {
             // It waited for these, until it was held apart.
             return (u64::MAX, false);
         }
-        let gathered = own.returns.last.saturating_add(self.settings.gather);
         let ready = match self.settings.early_release && own.in_flight == 0 {
-            true => since.max(own.returns.last_full).max(gathered),
+            true => since.max(own.returns.last).max(own.returns.gathered),
             false => since.saturating_add(self.settings.interval).max(own.returns.last_full),
         };
         let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.returns.last_full >= ready;
@@ -275,7 +279,7 @@ impl EngineTraffic {
         if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
             return Ok(());
         }
-        let start = since.max(own.returns.last.saturating_add(self.settings.gather));
+        let start = since.max(own.returns.last).max(own.returns.gathered);
         let slots = (to.0.clone(), batch.class.waits);
         let (mut callers, mut identities) = (BTreeSet::new(), BTreeSet::new());
         let latest = self.left.iter().rev().take_while(|left| left.at > start);
@@ -374,13 +378,13 @@ impl EngineTraffic {
                     false => durations.longest = durations.longest.max(now.saturating_sub(flight.sent)),
                 }
             }
-            all.back(key, most, now, patience);
+            all.back(key, most, now, patience, &self.settings);
         }
         if let Some(identity) = self.by_identity.get_mut(&(slots, class.identity.clone())) {
-            identity.back(key, most, now, patience);
+            identity.back(key, most, now, patience, &self.settings);
         }
         if let Some(own) = to.and_then(|to| self.by_caller.get_mut(&(to.clone(), caller))) {
-            own.back(key, self.settings.max_in_flight, now, patience);
+            own.back(key, self.settings.max_in_flight, now, patience, &self.settings);
         }
     }
 

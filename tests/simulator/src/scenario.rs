@@ -193,6 +193,12 @@ impl Settings {
         self.interval.saturating_mul(4)
     }
 
+    /// Returns the longest wait for further requests after a batch that took this many milliseconds.
+    pub fn longest_wait(&self, took: u64) -> u64 {
+        let wait = if self.gather == 0 { 0 } else { self.gather.max(took.div_ceil(4)) };
+        wait.min(took).min(self.interval)
+    }
+
     /// Returns the settings as the plug-in's configuration.
     pub fn json(&self) -> Value {
         json!({

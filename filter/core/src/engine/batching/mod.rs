@@ -27,7 +27,7 @@ use crate::engine::command::RequestId;
 use crate::engine::head::{CallerId, SlotClass};
 use crate::invariant::{Count, found};
 use crate::routing::UpstreamId;
-use arrival_estimate::ArrivalEstimate;
+use arrival_estimate::{ArrivalEstimate, longest_wait};
 pub use batch::Batch;
 pub use destination::{Destination, Scope};
 pub use held_share::{HeldShare, Positions, Waiting};
@@ -250,8 +250,7 @@ impl Holds {
     pub fn completed(&mut self, batch: &Batch, now: Time) {
         let Some(key) = batch.hold else { return };
         let Some(hold) = found(self.holds.get_mut(&key), HAS_HOLD) else { return };
-        let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
-        let end = now.saturating_add(moment);
+        let end = now.saturating_add(longest_wait(&self.hold, now.saturating_sub(batch.first_sent)));
         hold.arrival_estimate.begin(hold.shares.len(), end);
         match hold.arrival_estimate.is_enough(hold.shares.len(), now) {
             false => self.deadlines.push(Reverse((end, key))),

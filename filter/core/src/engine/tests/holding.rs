@@ -21,9 +21,9 @@ fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
     assert_eq!(harness.counts[&Counter::Batches(harness.upstream("es-0"))], 2);
 }
 
-/// Returns the number of requests in each batch of 20 clients, each of which sends its next request a millisecond after
-/// its answer. A batch takes ten milliseconds.
-fn batches_of_20_clients(gather: &str) -> (Harness, Vec<usize>) {
+/// Returns the number of requests in each batch of 20 clients, each of which sends its next request a tenth of a batch's
+/// time after its answer.
+fn batches_of_20_clients(gather: &str, tenth: Duration) -> (Harness, Vec<usize>) {
     let mut harness = Harness::new(json!({"hold": {"gather": gather}}));
     harness.write_each(0, 1);
     harness.hold(0, 19);
@@ -31,11 +31,11 @@ fn batches_of_20_clients(gather: &str) -> (Harness, Vec<usize>) {
     for _ in 0..20 {
         let size = harness.operations(0);
         batches.push(size);
-        harness.now += 10 * MILLISECOND;
+        harness.now += 10 * tenth;
         harness.answer("es-0");
-        harness.now += MILLISECOND;
+        harness.now += tenth;
         harness.write_each(0, size);
-        harness.tick_after(MILLISECOND);
+        harness.tick_after(3 * tenth);
         assert_eq!(harness.calls.len(), 1);
     }
     (harness, batches)
@@ -43,20 +43,23 @@ fn batches_of_20_clients(gather: &str) -> (Harness, Vec<usize>) {
 
 #[test]
 fn clients_that_were_answered_leave_with_those_that_waited() {
-    let (_, with) = batches_of_20_clients("2ms");
-    assert!(with.iter().skip(10).all(|size| *size == 20), "{with:?}");
-    let (_, without) = batches_of_20_clients("0ms");
-    assert!(without.iter().skip(10).all(|size| *size < 20), "{without:?}");
+    for tenth in [MILLISECOND, 3 * MILLISECOND] {
+        let (_, with) = batches_of_20_clients("2ms", tenth);
+        assert!(with.iter().skip(10).all(|size| *size == 20), "{with:?}");
+        let (_, without) = batches_of_20_clients("0ms", tenth);
+        assert!(without.iter().skip(10).all(|size| *size < 20), "{without:?}");
+    }
 }
 
 #[test]
 fn the_wait_for_clients_that_do_not_return_is_bounded() {
-    let (mut harness, _) = batches_of_20_clients("2ms");
-    harness.now += 10 * MILLISECOND;
+    let (mut harness, _) = batches_of_20_clients("2ms", MILLISECOND);
+    // The batch in flight was sent three milliseconds ago.
+    harness.now += 37 * MILLISECOND;
     harness.answer("es-0");
     harness.write_each(0, 3);
-    assert_eq!((harness.calls.len(), harness.timer), (0, Some(2 * MILLISECOND)));
-    harness.tick_after(2 * MILLISECOND);
+    assert_eq!((harness.calls.len(), harness.timer), (0, Some(10 * MILLISECOND)));
+    harness.tick_after(10 * MILLISECOND);
     assert_eq!(harness.operations(0), 3);
     // No client returns from now on.
     harness.now += MILLISECOND;
