@@ -202,7 +202,7 @@ fuzz: ## search for inputs that break a property
 ##@ To measure
 
 k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
-## SCRIPT=small  bulk-size, concurrency, gateway, trips, small, mixed or replay
+## SCRIPT=small  bulk-size, concurrency, gateway, trips, rate, small, mixed or replay
 ## TARGET=http://...  address for the load; the scripts' own variables work too
 	@python3 tests/tools/fetch.py k6
 	@$(PROGRAM) bulk-reshuffle-k6
@@ -210,11 +210,11 @@ k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
 
 # Needs an otherwise idle machine. `cargo run --bin bulk-reshuffle-bench -- --help` lists the options.
 bench: tools build ## compare the filter, plain Envoy and direct writes, in pairs
-## WORKLOADS=1x256,10x64,...  documents in a request x clients
+## WORKLOADS=1x256,1x200/s,...  documents in a request x clients, or x requests in a second
 ## TARGETS=direct,plain,filter  ways to the cluster, in the order of each round
 ## ROUNDS=5  measurements of each way
 ## SECONDS=5  length of each measurement
-## RATE=1000  requests in a second; by default, clients send the next one after an answer
+## DOCUMENTS=gateway  or trips: the script whose documents are sent
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
 ## SHARDS=6  shards of the index
 ## REPLICAS=0  replicas of each shard

@@ -22,6 +22,7 @@ function report(data, phases, indices) {
     '',
     table(phases.map((phase) => phaseRow(phase, values))),
     '',
+    ...unsentOf(values('dropped_iterations')),
     ...checksOf(data.root_group).map(checkOf),
     ...phases.filter((phase) => !isComplete(phase, values)).map(({ name, operations }) =>
       verdict(false, `phase ${name}: not all ${grouped(operations || '')} operations were answered`)),
@@ -32,6 +33,11 @@ function report(data, phases, indices) {
 function circumstances({ script, target, nodes, settings: { shards, replicas, translog } }) {
   return `${script} at ${target}: ${nodes.length} nodes (${[...new Set(nodes)].join(', ')}), ` +
     `${shards} shards, ${replicas} replicas, translog ${translog}`;
+}
+
+// At a fixed rate, k6 does not send a request if no client is free when it is due.
+function unsentOf({ count }) {
+  return count ? [`  ${grouped(count)} requests were not sent: all clients were waiting when they were due`, ''] : [];
 }
 
 function checkOf({ name, passes, fails }) {

@@ -20,7 +20,8 @@ export class Workload {
   constructor({ script, indices, phases, scenario }) {
     Object.assign(this, { script, indices, phases });
     const time = text('MAX_DURATION', '1h');
-    const limits = scenario.executor === 'ramping-vus' ? {} : { maxDuration: time };
+    // The other executors have a duration of their own.
+    const limits = scenario.iterations ? { maxDuration: time } : {};
     this.options = {
       scenarios: { [script]: Object.assign({ gracefulStop: '60s' }, limits, scenario) },
       thresholds: thresholds(phases, this.names()),

@@ -51,6 +51,13 @@ const CASES: &[Case] = &[
         bytes: 150..=300,
     },
     Case {
+        script: "rate",
+        parameters: &[("RATE", "100"), ("BULK_SIZE", "3"), ("SECONDS", "2")],
+        phases: &[("100/s", 300..=603)],
+        indices: &[("k6-rate", 300..=603)],
+        bytes: 280..=400,
+    },
+    Case {
         script: "small",
         parameters: &[("REQUESTS", "2000"), ("WARM_UP", "2500")],
         phases: &[("small", 2000..=2000)],

@@ -9,6 +9,7 @@ use bulk_reshuffle_stack::Tools;
 use crate::charts;
 use crate::client::Client;
 use crate::conditions::Conditions;
+use crate::documents::Documents;
 use crate::load::{self, Limits};
 use crate::measurement::Measurement;
 use crate::options::Options;
@@ -63,6 +64,11 @@ impl Bench {
         Ok(Self { options, conditions, site })
     }
 
+    /// Returns the generator of the options' documents.
+    fn documents(&self) -> Documents {
+        Documents::new(self.options.shape.documents, self.options.ids)
+    }
+
     /// Sends every workload to every target in turn until enough documents are written. Each has the same share of
     /// them, but slow ones stop after the time of one measurement.
     pub async fn warm_up(&mut self) -> Result<()> {
@@ -72,7 +78,7 @@ impl Bench {
         let mut written = 0;
         while written < warmup {
             for workload in &workloads {
-                let mut requests = Rc::new(Requests::make(*workload, self.options.ids, limits.duration)?);
+                let mut requests = Rc::new(Requests::make(*workload, self.documents(), limits.duration)?);
                 let measured = self.round(*workload, 0, &mut requests, limits).await?;
                 written += measured.iter().map(|measured| measured.documents).sum::<u64>();
                 eprintln!("warm-up: {written} of {warmup} documents");
@@ -83,8 +89,8 @@ impl Bench {
 
     /// Measures a workload at every target, round after round.
     pub async fn measure(&mut self, workload: Workload) -> Result<Vec<Measurement>> {
-        let limits = Limits { duration: self.options.duration(), documents: u64::MAX, rate: self.options.rate };
-        let mut requests = Rc::new(Requests::make(workload, self.options.ids, limits.duration)?);
+        let limits = Limits { duration: self.options.duration(), documents: u64::MAX, rate: workload.rate };
+        let mut requests = Rc::new(Requests::make(workload, self.documents(), limits.duration)?);
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {
             for measured in self.round(workload, round, &mut requests, limits).await? {

@@ -12,17 +12,18 @@ use crate::metric::Metric;
 use crate::options::Options;
 use crate::summary::Summary;
 use crate::target::Target;
-use crate::workload::Workload;
+use crate::workload::{self, Workload};
 
 /// The chart of the filter's docs/s divided by the other targets'.
 const RATIOS: &str = "throughput.svg";
 /// The chart of each target's latency.
 const LATENCY: &str = "latency.svg";
 /// The charts of one quantity for each target.
-const VALUES: [(&str, Metric); 4] = [
+const VALUES: [(&str, Metric); 5] = [
     ("cluster-cpu.svg", Metric::ClusterCpu),
     ("envoy-cpu.svg", Metric::EnvoyCpu),
     ("bytes-between-nodes.svg", Metric::BytesBetweenNodes),
+    ("disk-syncs.svg", Metric::DiskSyncs),
     ("requests-per-batch.svg", Metric::RequestsPerBatch),
 ];
 
@@ -186,7 +187,7 @@ impl Chart<'_> {
             .x_labels(count + 2)
             .x_label_formatter(&name)
             .y_label_formatter(&|y| number(*y))
-            .x_desc("documents per request × clients")
+            .x_desc(workload::TITLE)
             .label_style((FONT, TEXT))
             .draw()?;
         if !self.wanted.is_empty() {
@@ -265,7 +266,7 @@ mod tests {
     fn a_chart_names_its_workloads_and_series_and_writes_values_beside_points() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chart.svg");
-        let workloads = [1, 10, 100, 1_000, 10_000].map(|documents| Workload { documents, clients: 8 });
+        let workloads = [1, 10, 100, 1_000, 10_000].map(|documents| Workload::of_clients(documents, 8));
         for count in 1..=workloads.len() {
             chart(&workloads[..count]).write(&path).unwrap();
             let svg = std::fs::read_to_string(&path).unwrap();

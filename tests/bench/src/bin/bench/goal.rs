@@ -55,12 +55,12 @@ impl fmt::Display for Bound {
     }
 }
 
-const SINGLE: Workload = Workload { documents: 1, clients: 256 };
-const TENS: Workload = Workload { documents: 10, clients: 64 };
-const HUNDREDS: Workload = Workload { documents: 100, clients: 32 };
-const THOUSANDS: Workload = Workload { documents: 1_000, clients: 8 };
-const LARGE: Workload = Workload { documents: 10_000, clients: 1 };
-const ALONE: Workload = Workload { documents: 1, clients: 1 };
+const SINGLE: Workload = Workload::of_clients(1, 256);
+const TENS: Workload = Workload::of_clients(10, 64);
+const HUNDREDS: Workload = Workload::of_clients(100, 32);
+const THOUSANDS: Workload = Workload::of_clients(1_000, 8);
+const LARGE: Workload = Workload::of_clients(10_000, 1);
+const ALONE: Workload = Workload::of_clients(1, 1);
 
 pub const GOALS: [Goal; 20] = [
     against_direct(SINGLE, Metric::Throughput, Bound::RatioAtLeast(4.0)),

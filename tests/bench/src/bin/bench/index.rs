@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::documents;
+use crate::documents::Kind;
 use crate::requests::index_name;
 
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
@@ -56,6 +56,10 @@ pub enum Translog {
 /// The indices of a run.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct Shape {
+    /// Write documents like those of this k6 script: gateway, trips.
+    #[arg(long, env = "DOCUMENTS", default_value = "gateway")]
+    pub documents: Kind,
+
     /// Give each index this many shards.
     #[arg(long, env = "SHARDS", default_value_t = 6)]
     pub shards: usize,
@@ -88,7 +92,7 @@ impl Index {
         (number, nodes): (usize, usize),
         shape: &Shape,
     ) -> Result<Self> {
-        let Shape { shards, replicas, translog, pipeline } = shape;
+        let Shape { documents, shards, replicas, translog, pipeline } = shape;
         let url = format!("{base_url}/{}", index_name(number));
         let mut body = json!({
             "settings": {
@@ -100,7 +104,7 @@ impl Index {
                 // unsearched index after a while, which would favour the last one written.
                 "index.refresh_interval": "1s",
             },
-            "mappings": documents::mapping(),
+            "mappings": documents.mapping(),
         });
         if *pipeline != Pipeline::None {
             body["settings"]["index.default_pipeline"] = PIPELINE.into();

@@ -25,7 +25,7 @@ pub struct Limits {
     /// The maximum number of documents.
     pub documents: u64,
     /// The number of requests that are due in each second; `None` if each client sends its next one after an answer.
-    pub rate: Option<f64>,
+    pub rate: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Shared {
     fn next(&self) -> Option<(Instant, &[u8])> {
         let mut state = self.state.borrow_mut();
         let number = state.next;
-        let after = self.limits.rate.map(|rate| Duration::from_secs_f64(number as f64 / rate));
+        let after = self.limits.rate.map(|rate| Duration::from_secs_f64(number as f64 / f64::from(rate)));
         let due = after.map_or_else(Instant::now, |after| self.started + after);
         if number >= self.count || due >= self.started + self.limits.duration {
             return None;
@@ -138,8 +138,14 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::documents::Ids;
+    use crate::documents::{Documents, Ids, Kind};
     use crate::workload::Workload;
+
+    /// Returns the requests for a load of this many milliseconds.
+    fn requests(workload: Workload, milliseconds: u64) -> Rc<Requests> {
+        let documents = Documents::new(Kind::Gateway, Ids::Given);
+        Rc::new(Requests::make(workload, documents, Duration::from_millis(milliseconds)).unwrap())
+    }
 
     const SUCCESS: &str = "false";
     const FAILURE: &str = "true";
@@ -194,9 +200,7 @@ mod tests {
         let all = async {
             let (good, of_good) = start(SUCCESS).await;
             let (bad, of_bad) = start(FAILURE).await;
-            let requests = Rc::new(
-                Requests::make(Workload { documents: 3, clients: 5 }, Ids::Given, Duration::from_millis(1)).unwrap(),
-            );
+            let requests = requests(Workload::of_clients(3, 5), 1);
             let clients = Client::connect_all(&[good, bad], 5).await.unwrap();
             let limits = Limits { duration: Duration::from_secs(30), documents: 120, rate: None };
             let (outcome, clients) = send(&requests, clients, limits).await.unwrap();
@@ -220,10 +224,9 @@ mod tests {
     async fn requests_are_sent_when_they_are_due_whichever_client_is_free() {
         let all = async {
             let (address, received) = start(SUCCESS).await;
-            let workload = Workload { documents: 1, clients: 3 };
-            let requests = Rc::new(Requests::make(workload, Ids::Given, Duration::from_secs(1)).unwrap());
+            let requests = requests(Workload::of_clients(1, 3), 1_000);
             let clients = Client::connect_all(&[address], 3).await.unwrap();
-            let limits = Limits { duration: Duration::from_millis(195), documents: u64::MAX, rate: Some(100.0) };
+            let limits = Limits { duration: Duration::from_millis(195), documents: u64::MAX, rate: Some(100) };
             let (outcome, _) = send(&requests, clients, limits).await.unwrap();
             assert_eq!((outcome.succeeded, received.borrow().len()), (20, 20));
             assert!(outcome.elapsed >= Duration::from_millis(190));
@@ -235,9 +238,7 @@ mod tests {
     async fn a_load_ends_in_time() {
         let all = async {
             let (address, received) = start(SUCCESS).await;
-            let requests = Rc::new(
-                Requests::make(Workload { documents: 1, clients: 1 }, Ids::Given, Duration::from_secs(5)).unwrap(),
-            );
+            let requests = requests(Workload::of_clients(1, 1), 5_000);
             let clients = Client::connect_all(&[address], 1).await.unwrap();
             let limits = Limits { duration: Duration::from_millis(50), documents: u64::MAX, rate: None };
             let (outcome, _) = send(&requests, clients, limits).await.unwrap();

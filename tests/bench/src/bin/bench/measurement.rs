@@ -36,6 +36,8 @@ pub struct Measurement {
     pub other_cpu_seconds: f64,
     /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
+    /// The disk syncs of the machine, if its kernel counts them.
+    pub disk_syncs: Option<u64>,
     /// What the filter did, if the target has it.
     pub filter: Option<FilterCounts>,
 }
@@ -90,6 +92,7 @@ impl Measurement {
             client_cpu_seconds: client,
             other_cpu_seconds: (machine - cluster - envoy.unwrap_or_default() - client).max(0.0),
             bytes_between_nodes: after.bytes_between_nodes - before.bytes_between_nodes,
+            disk_syncs: after.disk_syncs.zip(before.disk_syncs).map(|(after, before)| after - before),
             filter: target.has_filter().then(|| after.counters.since(&before.counters).into()),
         }
     }

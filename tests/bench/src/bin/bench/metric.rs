@@ -16,19 +16,25 @@ pub enum Metric {
     ServerCpu,
     ClientCpu,
     BytesBetweenNodes,
+    /// The number of requests that reach the nodes from outside the cluster.
+    RequestsToNodes,
+    /// The number of times that the kernel has a disk write out its cache, for any process.
+    DiskSyncs,
     /// The number of parts of requests in each of the filter's batches.
     RequestsPerBatch,
 }
 
 impl Metric {
     /// All metrics, in the report's order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Throughput,
         Self::P50,
         Self::P99,
         Self::ClusterCpu,
         Self::EnvoyCpu,
         Self::ServerCpu,
+        Self::RequestsToNodes,
+        Self::DiskSyncs,
         Self::BytesBetweenNodes,
         Self::ClientCpu,
         Self::RequestsPerBatch,
@@ -45,6 +51,8 @@ impl Metric {
             Self::ServerCpu => ("cluster and Envoy CPU", " per document, µs"),
             Self::ClientCpu => ("client CPU", " per document, µs"),
             Self::BytesBetweenNodes => ("bytes between nodes", " per document"),
+            Self::RequestsToNodes => ("requests to the nodes", " per document"),
+            Self::DiskSyncs => ("disk syncs", " per document"),
             Self::RequestsPerBatch => ("requests per batch", ""),
         }
     }
@@ -73,6 +81,11 @@ impl Metric {
             }
             Self::ClientCpu => micros_per_document(measurement.client_cpu_seconds),
             Self::BytesBetweenNodes => measurement.bytes_between_nodes as f64 / documents,
+            Self::RequestsToNodes => {
+                let forwarded = measurement.filter.map(|counters| counters.batches + counters.passed_through);
+                forwarded.unwrap_or(measurement.requests) as f64 / documents
+            }
+            Self::DiskSyncs => measurement.disk_syncs? as f64 / documents,
             Self::RequestsPerBatch => {
                 let counters = measurement.filter?;
                 counters.batch_requests as f64 / counters.batches as f64
@@ -89,7 +102,7 @@ mod tests {
 
     #[test]
     fn quantities_are_per_document_or_second() {
-        let counts = FilterCounts { batches: 4, batch_requests: 100, ..FilterCounts::default() };
+        let counts = FilterCounts { batches: 4, batch_requests: 100, passed_through: 6, ..FilterCounts::default() };
         let measurement = Measurement {
             seconds: 2.0,
             documents: 1_000,
@@ -99,11 +112,12 @@ mod tests {
             envoy_cpu_seconds: Some(0.1),
             client_cpu_seconds: 0.2,
             bytes_between_nodes: 7_000,
+            disk_syncs: Some(30),
             filter: Some(counts),
             ..Measurement::default()
         };
         let found = Metric::ALL.map(|metric| metric.of(&measurement).unwrap());
-        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 7.0, 200.0, 25.0]);
+        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 0.01, 0.03, 7.0, 200.0, 25.0]);
     }
 
     #[test]
@@ -111,6 +125,7 @@ mod tests {
         let direct = Measurement { seconds: 2.0, documents: 1_000, ..Measurement::default() };
         assert_eq!(Metric::EnvoyCpu.of(&direct), None);
         assert_eq!(Metric::RequestsPerBatch.of(&direct), None);
+        assert_eq!(Metric::DiskSyncs.of(&direct), None);
         let nothing = Measurement { documents: 0, ..direct };
         assert_eq!(Metric::ClusterCpu.of(&nothing), None);
     }

@@ -17,7 +17,8 @@ use crate::workload::Workload;
 /// Measure the filter in pairs with plain Envoy and with direct writes.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Options {
-    /// Send these workloads: documents per request and clients, as `100x32`.
+    /// Send these workloads: documents per request and clients, as `100x32`, or documents per request and requests in a
+    /// second, as `100x300/s`.
     #[arg(long, env = "WORKLOADS", value_delimiter = ',', default_value = "1x256,10x64,100x32,1000x8,10000x1,1x1")]
     pub workloads: Vec<Workload>,
 
@@ -46,11 +47,6 @@ pub struct Options {
     /// Measure for this many seconds each time.
     #[arg(long, env = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
-
-    /// Send this many requests in a second, as soon as a client is free. By default, each client sends its next request
-    /// after an answer.
-    #[arg(long, env = "RATE")]
-    pub rate: Option<f64>,
 
     /// Write this many documents before measuring, over all targets and workloads.
     #[arg(long, env = "WARMUP", default_value_t = 200_000)]

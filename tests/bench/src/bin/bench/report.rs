@@ -15,7 +15,7 @@ use crate::metric::Metric;
 use crate::options::Options;
 use crate::summary::Summary;
 use crate::target::Target;
-use crate::workload::Workload;
+use crate::workload::{self, Workload};
 
 pub const METHOD: &str = "\
 Each measurement writes to a new index and sends the same requests, generated before the clock starts. Each client keeps
@@ -57,7 +57,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         Ids::Missing => "without ids",
         Ids::Versioned => "with ids and versions",
     };
-    let Shape { shards, replicas, translog, pipeline } = options.shape;
+    let Shape { documents, shards, replicas, translog, pipeline } = options.shape;
     let translog = match translog {
         Translog::Request => "synchronous",
         Translog::Async => "not synchronous",
@@ -71,7 +71,6 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         0 => "shared by clients, Envoy and nodes".to_owned(),
         processors => format!("of which the nodes have {processors} alone, and clients and Envoy the others"),
     };
-    let rate = options.rate.map(|rate| format!(" at {} requests a second", thousands(rate))).unwrap_or_default();
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
@@ -79,13 +78,13 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
         ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
         ("index", format!("{shards} shards, replicas of each: {replicas}, translog {translog}{pipeline}")),
-        ("documents", format!("about 290 bytes with their action lines (`gateway`), {ids}")),
+        ("documents", format!("{}, {ids}", documents.title())),
         ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
         ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),
         (
             "rounds",
             format!(
-                "{rounds}, each of {seconds} s for each target{rate}, after {} documents that do not count",
+                "{rounds}, each of {seconds} s for each target, after {} documents that do not count",
                 thousands(*warmup as f64)
             ),
         ),
@@ -124,7 +123,7 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     ];
     let columns: Vec<_> = columns.into_iter().filter(|(_, other)| options.targets.contains(other)).collect();
     let titles = columns.iter().map(|(metric, other)| format!("{} ÷ {}", metric.name(), other.title()));
-    let first = ["documents × clients".to_owned()].into_iter();
+    let first = [workload::TITLE.to_owned()].into_iter();
     let header: Vec<String> = first.chain(titles).chain([Metric::RequestsPerBatch.name().to_owned()]).collect();
     let mut table = table(&header, 1);
     for workload in &options.workloads {
@@ -136,7 +135,7 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
 }
 
 pub fn goals(summary: Summary) -> Table {
-    let mut table = table(&["documents × clients", "", "compared with", "wanted", "reached", ""], 3);
+    let mut table = table(&[workload::TITLE, "", "compared with", "wanted", "reached", ""], 3);
     let mut last = None;
     for goal in GOALS {
         let Some(reached) = goal.reached(summary) else { continue };
@@ -157,7 +156,7 @@ fn figures(options: &Options, summary: Summary) -> Table {
     let others: Vec<Target> = options.targets.iter().copied().filter(|target| *target != Target::Filter).collect();
     let ratios = others.iter().map(|other| format!("filter ÷ {}", other.title()));
     let header: Vec<String> =
-        ["documents × clients".to_owned(), String::new()].into_iter().chain(titles).chain(ratios).collect();
+        [workload::TITLE.to_owned(), String::new()].into_iter().chain(titles).chain(ratios).collect();
     let mut table = table(&header, 2);
     let mut last = None;
     for workload in &options.workloads {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::documents::{Documents, Ids};
+use crate::documents::Documents;
 use crate::workload::Workload;
 
 /// The documents per second that a measurement is prepared for: more than such machines write.
@@ -28,18 +28,18 @@ pub struct Requests {
 
 impl Requests {
     /// Generates as many requests as one measurement may need.
-    pub fn make(workload: Workload, ids: Ids, duration: Duration) -> Result<Self> {
-        let per_second = (DOCUMENTS_PER_SECOND / workload.documents as f64)
+    pub fn make(workload: Workload, source: Documents, duration: Duration) -> Result<Self> {
+        let most = (DOCUMENTS_PER_SECOND / workload.documents as f64)
             .min(REQUESTS_PER_CLIENT_SECOND * workload.clients as f64)
             .min(REQUESTS_PER_SECOND);
+        let per_second = workload.rate.map_or(most, f64::from);
         let count = (per_second * duration.as_secs_f64()).ceil() as usize;
-        Self::with_count(workload.documents, ids, count.max(workload.clients))
+        Self::with_count(workload.documents, source, count.max(workload.clients))
     }
 
-    fn with_count(documents: usize, ids: Ids, count: usize) -> Result<Self> {
+    fn with_count(documents: usize, mut source: Documents, count: usize) -> Result<Self> {
         let mut made = Self { documents, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
         let name = index_name(0);
-        let mut source = Documents::new(ids);
         let mut body = String::new();
         for _ in 0..count {
             body.clear();
@@ -90,10 +90,15 @@ fn head(content_length: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::{Ids, Kind};
+
+    fn requests(documents: usize, count: usize) -> Requests {
+        Requests::with_count(documents, Documents::new(Kind::Gateway, Ids::Given), count).unwrap()
+    }
 
     #[test]
     fn every_document_goes_to_the_index_that_was_set_last() {
-        let mut requests = Requests::with_count(3, Ids::Given, 2).unwrap();
+        let mut requests = requests(3, 2);
         requests.set_index(7).unwrap();
         requests.set_index(12_345).unwrap();
         for number in 0..2 {
@@ -107,7 +112,7 @@ mod tests {
 
     #[test]
     fn requests_never_share_a_document() {
-        let requests = Requests::with_count(1, Ids::Given, 2).unwrap();
+        let requests = requests(1, 2);
         assert_ne!(requests.get(0), requests.get(1));
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Counters, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
 };
+use procfs::{Current, DiskStats};
 use serde_json::Value;
 
 use crate::index::{Index, Shape};
@@ -45,6 +46,8 @@ pub struct Reading {
     /// The processor time of this process.
     pub client: Duration,
     pub machine: Duration,
+    /// The number of times that the machine's disks have written out their caches, if the kernel counts them.
+    pub disk_syncs: Option<u64>,
     /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
     /// The filter's counters, if the target has the filter.
@@ -207,6 +210,7 @@ impl Site {
             envoy: envoy.transpose()?,
             client: processor_time::of_this_process()?,
             machine: processor_time::of_machine()?,
+            disk_syncs: DiskStats::current()?.0.iter().map(|disk| disk.flushes).sum(),
             bytes_between_nodes,
             counters,
         })

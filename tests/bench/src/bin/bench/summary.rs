@@ -42,7 +42,7 @@ impl<'a> Summary<'a> {
 mod tests {
     use super::*;
 
-    const WORKLOAD: Workload = Workload { documents: 10, clients: 64 };
+    const WORKLOAD: Workload = Workload::of_clients(10, 64);
 
     fn measured(round: usize, target: Target, documents: u64) -> Measurement {
         Measurement { workload: WORKLOAD, round, target, seconds: 2.0, documents, ..Measurement::default() }
@@ -72,7 +72,7 @@ mod tests {
     fn unmeasured_targets_are_not_compared() {
         let measurements = [measured(1, Target::Filter, 400)];
         assert_eq!(Summary(&measurements).ratios(WORKLOAD, Metric::Throughput, Target::Plain), None);
-        let other = Workload { documents: 1, clients: 1 };
+        let other = Workload::of_clients(1, 1);
         assert_eq!(Summary(&measurements).values(other, Target::Filter, Metric::Throughput), None);
     }
 }

@@ -19,6 +19,7 @@ use crate::report;
 use crate::results::Results;
 use crate::summary::Summary;
 use crate::target::Target;
+use crate::workload;
 
 /// The quantities that are compared for each workload.
 const METRICS: [Metric; 5] =
@@ -74,7 +75,7 @@ fn whole(options: &Options, conditions: &Conditions, all: &[(Variant, Vec<Measur
 
 fn table(options: &Options, all: &[(Variant, Vec<Measurement>)]) -> Table {
     let metrics = METRICS.iter().map(|metric| metric.name());
-    let header: Vec<_> = ["configuration", "documents × clients"].into_iter().chain(metrics).collect();
+    let header: Vec<_> = ["configuration", workload::TITLE].into_iter().chain(metrics).collect();
     let mut table = columns(&header, 2);
     for (variant, measurements) in all {
         let summary = Summary(measurements);
