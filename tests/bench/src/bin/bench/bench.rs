@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Tools;
@@ -10,7 +11,7 @@ use crate::charts;
 use crate::client::Client;
 use crate::conditions::Conditions;
 use crate::documents::Documents;
-use crate::load::{self, Limits};
+use crate::load::{self, Limits, Outcome};
 use crate::measurement::Measurement;
 use crate::options::Options;
 use crate::report;
@@ -18,7 +19,11 @@ use crate::requests::Requests;
 use crate::results::Results;
 use crate::site::Site;
 use crate::summary::Summary;
+use crate::target::Target;
 use crate::workload::Workload;
+
+/// The maximum number of searches in flight.
+const SEARCH_CLIENTS: usize = 16;
 
 pub async fn run(options: &Options) -> Result<ExitCode> {
     let tools = Tools::find()?;
@@ -37,7 +42,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let summary = Summary(&measurements);
     let charts = charts::write(results.folder(), options, summary)?;
     results.write_report(&report::whole(options, &conditions, &charts, summary)?)?;
-    println!("{}\n\n{}\n", report::overview(options, summary), report::goals(summary));
+    println!("{}\n\n{}\n", report::overview(options, summary), report::goals(options, summary));
     println!("report, charts and raw numbers: {}", results.folder().display());
     Ok(exit_code(&measurements))
 }
@@ -101,6 +106,16 @@ impl Bench {
         Ok(measurements)
     }
 
+    /// Sends the searches of the options, if any, to the nodes.
+    async fn search(&self, index: usize, duration: Duration) -> Result<Option<Outcome>> {
+        let Some(rate) = self.options.searches else { return Ok(None) };
+        let mut requests = Requests::searches(rate, duration);
+        requests.set_index(index)?;
+        let clients = Client::connect_all(&self.site.addresses(Target::Direct), SEARCH_CLIENTS).await?;
+        let limits = Limits { duration, documents: u64::MAX, rate: Some(rate) };
+        Ok(Some(load::send(&Rc::new(requests), clients, limits).await?.0))
+    }
+
     /// Sends a workload to every target in sequence, each into its own index.
     async fn round(
         &mut self,
@@ -117,11 +132,13 @@ impl Bench {
             let clients = Client::connect_all(&self.site.addresses(*target), workload.clients).await?;
             self.site.wait_quiet().await?;
             let before = self.site.read_before(*target).await?;
-            let (outcome, clients) = load::send(requests, clients, limits).await?;
+            let ((outcome, clients), searches) =
+                tokio::try_join!(load::send(requests, clients, limits), self.search(index.number, limits.duration))?;
             let after = self.site.read_after(*target).await?;
             drop(clients);
-            let measured = Measurement::new((workload, round, *target), &outcome, &before, &after);
-            if let Some(problem) = &outcome.problem {
+            let measured = Measurement::new((workload, round, *target), &outcome, searches.as_ref(), [&before, &after]);
+            let problems = searches.as_ref().and_then(|searches| searches.problem.as_ref());
+            if let Some(problem) = outcome.problem.as_ref().or(problems) {
                 eprintln!("{} of {} requests failed; the first:\n{problem}", measured.failed, measured.requests);
             }
             self.site.finish(index, (measured.failed == 0).then_some(measured.documents)).await?;

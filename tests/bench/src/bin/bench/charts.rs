@@ -7,7 +7,7 @@ use bulk_reshuffle_bench::tables::{Spread, number};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::goal::{Bound, GOALS, Goal};
+use crate::goal::{Bound, Goal, goals};
 use crate::metric::Metric;
 use crate::options::Options;
 use crate::summary::Summary;
@@ -51,7 +51,7 @@ fn ratios<'a>(options: &'a Options, summary: Summary) -> Chart<'a> {
         title: "docs/s: the filter's divided by others', medians and extremes of the rounds".to_owned(),
         workloads: &options.workloads,
         series: series.collect(),
-        wanted: wanted(&options.workloads),
+        wanted: wanted(options),
     }
 }
 
@@ -90,17 +90,18 @@ fn marks(options: &Options, spread: impl Fn(Workload) -> Option<Spread>) -> Vec<
     options.workloads.iter().enumerate().filter_map(mark).collect()
 }
 
-fn wanted(workloads: &[Workload]) -> Vec<(usize, f64)> {
+fn wanted(options: &Options) -> Vec<(usize, f64)> {
+    let goals = goals(options);
     let of_workload = |(place, workload): (usize, &Workload)| {
         let is_it = |goal: &&Goal| {
             goal.workload == *workload && goal.metric == Metric::Throughput && goal.other == Target::Direct
         };
-        match GOALS.iter().find(is_it)?.bound {
+        match goals.iter().find(is_it)?.bound {
             Bound::RatioAtLeast(bound) => Some((place, bound)),
             _ => None,
         }
     };
-    workloads.iter().enumerate().filter_map(of_workload).collect()
+    options.workloads.iter().enumerate().filter_map(of_workload).collect()
 }
 
 fn color(target: Target) -> RGBColor {

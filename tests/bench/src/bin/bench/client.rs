@@ -86,8 +86,8 @@ async fn read(connection: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
 }
 
 const MAX_HEADERS: usize = 32;
-/// The error flag, which follows `took` immediately.
-const NO_ERRORS: &[u8] = br#""errors":false"#;
+/// The flags of a bulk request and of a search that succeed. They follow `took` immediately.
+const SUCCESS: [&[u8]; 2] = [br#""errors":false"#, br#""timed_out":false"#];
 const FLAG_WITHIN: usize = 64;
 
 /// The status of a response, and the range of its body.
@@ -119,10 +119,11 @@ impl ResponseHead {
         self.length + self.content_length.min(FLAG_WITHIN)
     }
 
-    /// Returns whether the response reports that every operation succeeded.
+    /// Returns whether the response reports that every operation, or the search, succeeded.
     pub fn is_success(&self, bytes: &[u8]) -> bool {
         let beginning = bytes.get(self.length..self.needed()).unwrap_or_default();
-        self.status == 200 && memchr::memmem::find(beginning, NO_ERRORS).is_some()
+        let has = |flag: &&[u8]| memchr::memmem::find(beginning, flag).is_some();
+        self.status == 200 && SUCCESS.iter().any(has)
     }
 }
 
@@ -130,22 +131,31 @@ impl ResponseHead {
 mod tests {
     use super::*;
 
-    const SUCCESS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{\"took\":3,\"errors\":false,\"items\":[]}";
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{\"took\":3,\"errors\":false,\"items\":[]}";
 
     #[test]
     fn a_response_is_read_once_its_head_is_complete() {
         for end in 0..39 {
-            assert_eq!(ResponseHead::parse(&SUCCESS[..end]).unwrap(), None);
+            assert_eq!(ResponseHead::parse(&RESPONSE[..end]).unwrap(), None);
         }
-        let head = ResponseHead::parse(SUCCESS).unwrap().unwrap();
+        let head = ResponseHead::parse(RESPONSE).unwrap().unwrap();
         assert_eq!(head, ResponseHead { status: 200, length: 39, content_length: 36 });
-        assert_eq!(head.needed(), SUCCESS.len());
-        assert!(head.is_success(SUCCESS));
+        assert_eq!(head.needed(), RESPONSE.len());
+        assert!(head.is_success(RESPONSE));
+    }
+
+    #[test]
+    fn a_search_succeeds_if_it_did_not_time_out() {
+        for (flag, expected) in [("false", true), ("true,", false)] {
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: 28\r\n\r\n{{\"took\":3,\"timed_out\":{flag}}}");
+            let head = ResponseHead::parse(text.as_bytes()).unwrap().unwrap();
+            assert_eq!(head.is_success(text.as_bytes()), expected, "{text}");
+        }
     }
 
     #[test]
     fn errors_and_other_statuses_are_failures() {
-        let text = String::from_utf8(SUCCESS.to_vec()).unwrap();
+        let text = String::from_utf8(RESPONSE.to_vec()).unwrap();
         for (from, to) in [("false", "true,"), ("200 OK", "201 OK"), ("errors", "nothing")] {
             let text = text.replace(from, to);
             let head = ResponseHead::parse(text.as_bytes()).unwrap().unwrap();

@@ -4,7 +4,9 @@ use std::fmt;
 
 use bulk_reshuffle_bench::tables::Spread;
 
+use crate::documents::Ids;
 use crate::metric::Metric;
+use crate::options::Options;
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -62,7 +64,41 @@ const THOUSANDS: Workload = Workload::of_clients(1_000, 8);
 const LARGE: Workload = Workload::of_clients(10_000, 1);
 const ALONE: Workload = Workload::of_clients(1, 1);
 
-pub const GOALS: [Goal; 20] = [
+/// Returns the goals for a run with these options.
+pub fn goals(options: &Options) -> Vec<Goal> {
+    let of_clients = match (options.node_processors, options.ids, options.shape.shards) {
+        (0, ..) => ON_SHARED_PROCESSORS.to_vec(),
+        (_, Ids::Given, 6) => [&throughput([8.0, 9.0, 4.0, 1.3, 1.15])[..], &OF_ENVOY].concat(),
+        (_, Ids::Given, 60) => throughput([5.0, 6.0, 6.0, 2.5, 1.5]).to_vec(),
+        (_, Ids::Missing, 60) => throughput([7.0, 9.0, 9.0, 3.2, 1.7]).to_vec(),
+        _ => Vec::new(),
+    };
+    [&of_clients[..], &AT_RATES].concat()
+}
+
+/// Returns the goals for documents per second, from small requests to large ones.
+fn throughput(bounds: [f64; 5]) -> [Goal; 5] {
+    let [single, tens, hundreds, thousands, large] = bounds.map(Bound::RatioAtLeast);
+    [(SINGLE, single), (TENS, tens), (HUNDREDS, hundreds), (THOUSANDS, thousands), (LARGE, large)]
+        .map(|(workload, bound)| against_direct(workload, Metric::Throughput, bound))
+}
+
+const OF_ENVOY: [Goal; 6] = [
+    against_plain(SINGLE, Metric::EnvoyCpu, Bound::RatioAtMost(0.3)),
+    against_plain(TENS, Metric::EnvoyCpu, Bound::RatioAtMost(0.35)),
+    against_plain(HUNDREDS, Metric::EnvoyCpu, Bound::RatioAtMost(0.5)),
+    against_plain(THOUSANDS, Metric::EnvoyCpu, Bound::RatioAtMost(1.2)),
+    against_plain(LARGE, Metric::EnvoyCpu, Bound::RatioAtMost(2.5)),
+    against_plain(ALONE, Metric::Throughput, Bound::RatioAtLeast(0.97)),
+];
+
+const AT_RATES: [Goal; 3] = [
+    against_direct(Workload::at_rate(1, 1_000), Metric::ClusterCpu, Bound::RatioAtMost(0.25)),
+    against_direct(Workload::at_rate(1, 1_000), Metric::P99, Bound::RatioAtMost(1.0)),
+    against_direct(Workload::at_rate(1, 3_000), Metric::ClusterCpu, Bound::RatioAtMost(0.15)),
+];
+
+const ON_SHARED_PROCESSORS: [Goal; 20] = [
     against_direct(SINGLE, Metric::Throughput, Bound::RatioAtLeast(4.0)),
     against_direct(SINGLE, Metric::ClusterCpu, Bound::RatioAtMost(0.2)),
     against_plain(SINGLE, Metric::Throughput, Bound::RatioAtLeast(1.0)),
@@ -95,7 +131,25 @@ const fn against_plain(workload: Workload, metric: Metric, bound: Bound) -> Goal
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[test]
+    fn the_goals_depend_on_who_has_the_processors_and_on_the_shards() {
+        let wanted = |arguments: &[&str]| {
+            let options = Options::parse_from([&["bench"], arguments].concat());
+            let first = goals(&options).first().copied().unwrap();
+            (first.workload, first.metric, first.bound.to_string())
+        };
+        let docs = |bound: &str| (SINGLE, Metric::Throughput, format!("at least {bound} ×"));
+        assert_eq!(wanted(&[]), docs("4"));
+        assert_eq!(wanted(&["--node-processors=1"]), docs("8"));
+        assert_eq!(wanted(&["--node-processors=1", "--shards=60"]), docs("5"));
+        assert_eq!(wanted(&["--node-processors=1", "--shards=60", "--ids=missing"]), docs("7"));
+        let rate = "1x1000/s".parse().unwrap();
+        assert_eq!(wanted(&["--node-processors=1", "--shards=5"]), (rate, Metric::ClusterCpu, "at most 0.25 ×".into()));
+    }
 
     #[test]
     fn the_median_decides() {

@@ -22,12 +22,16 @@ pub struct Measurement {
     /// The time from the first request to the last answer.
     pub seconds: f64,
     pub requests: u64,
+    /// The number of bulk requests and searches that failed.
     pub failed: u64,
     /// The number of documents in the successful requests.
     pub documents: u64,
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
+    /// The latencies of searches at the same time, if there were any.
+    pub search_p50_ms: Option<f64>,
+    pub search_p99_ms: Option<f64>,
     pub cluster_cpu_seconds: f64,
     /// The processor time of the target's Envoy, if it has one.
     pub envoy_cpu_seconds: Option<f64>,
@@ -68,10 +72,10 @@ impl Measurement {
     pub fn new(
         (workload, round, target): (Workload, usize, Target),
         outcome: &Outcome,
-        before: &Reading,
-        after: &Reading,
+        searches: Option<&Outcome>,
+        [before, after]: [&Reading; 2],
     ) -> Self {
-        let milliseconds = |quantile| outcome.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
+        let milliseconds = |outcome: &Outcome, quantile| outcome.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
         let cluster = (after.cluster - before.cluster).as_secs_f64();
         let envoy = after.envoy.zip(before.envoy).map(|(after, before)| (after - before).as_secs_f64());
         let client = (after.client - before.client).as_secs_f64();
@@ -82,11 +86,13 @@ impl Measurement {
             target,
             seconds: outcome.elapsed.as_secs_f64(),
             requests: outcome.succeeded + outcome.failed,
-            failed: outcome.failed,
+            failed: outcome.failed + searches.map_or(0, |searches| searches.failed),
             documents: outcome.succeeded * workload.documents as u64,
-            p50_ms: milliseconds(0.5),
-            p99_ms: milliseconds(0.99),
-            max_ms: milliseconds(1.0),
+            p50_ms: milliseconds(outcome, 0.5),
+            p99_ms: milliseconds(outcome, 0.99),
+            max_ms: milliseconds(outcome, 1.0),
+            search_p50_ms: searches.map(|searches| milliseconds(searches, 0.5)),
+            search_p99_ms: searches.map(|searches| milliseconds(searches, 0.99)),
             cluster_cpu_seconds: cluster,
             envoy_cpu_seconds: envoy,
             client_cpu_seconds: client,

@@ -16,6 +16,9 @@ pub enum Metric {
     ServerCpu,
     ClientCpu,
     BytesBetweenNodes,
+    /// The latencies of searches that were sent to the nodes at the same time.
+    SearchP50,
+    SearchP99,
     /// The number of requests that reach the nodes from outside the cluster.
     RequestsToNodes,
     /// The number of times that the kernel has a disk write out its cache, for any process.
@@ -26,13 +29,15 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the report's order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Throughput,
         Self::P50,
         Self::P99,
         Self::ClusterCpu,
         Self::EnvoyCpu,
         Self::ServerCpu,
+        Self::SearchP50,
+        Self::SearchP99,
         Self::RequestsToNodes,
         Self::DiskSyncs,
         Self::BytesBetweenNodes,
@@ -51,6 +56,8 @@ impl Metric {
             Self::ServerCpu => ("cluster and Envoy CPU", " per document, µs"),
             Self::ClientCpu => ("client CPU", " per document, µs"),
             Self::BytesBetweenNodes => ("bytes between nodes", " per document"),
+            Self::SearchP50 => ("p50 of searches", ", ms"),
+            Self::SearchP99 => ("p99 of searches", ", ms"),
             Self::RequestsToNodes => ("requests to the nodes", " per document"),
             Self::DiskSyncs => ("disk syncs", " per document"),
             Self::RequestsPerBatch => ("requests per batch", ""),
@@ -81,6 +88,8 @@ impl Metric {
             }
             Self::ClientCpu => micros_per_document(measurement.client_cpu_seconds),
             Self::BytesBetweenNodes => measurement.bytes_between_nodes as f64 / documents,
+            Self::SearchP50 => measurement.search_p50_ms?,
+            Self::SearchP99 => measurement.search_p99_ms?,
             Self::RequestsToNodes => {
                 let forwarded = measurement.filter.map(|counters| counters.batches + counters.passed_through);
                 forwarded.unwrap_or(measurement.requests) as f64 / documents
@@ -113,11 +122,13 @@ mod tests {
             client_cpu_seconds: 0.2,
             bytes_between_nodes: 7_000,
             disk_syncs: Some(30),
+            search_p50_ms: Some(5.0),
+            search_p99_ms: Some(6.0),
             filter: Some(counts),
             ..Measurement::default()
         };
         let found = Metric::ALL.map(|metric| metric.of(&measurement).unwrap());
-        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 0.01, 0.03, 7.0, 200.0, 25.0]);
+        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 5.0, 6.0, 0.01, 0.03, 7.0, 200.0, 25.0]);
     }
 
     #[test]

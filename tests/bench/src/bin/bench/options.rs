@@ -48,6 +48,10 @@ pub struct Options {
     #[arg(long, env = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
 
+    /// Send this many searches in a second to the nodes at the same time, directly.
+    #[arg(long, env = "SEARCHES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub searches: Option<u32>,
+
     /// Write this many documents before measuring, over all targets and workloads.
     #[arg(long, env = "WARMUP", default_value_t = 200_000)]
     pub warmup: u64,

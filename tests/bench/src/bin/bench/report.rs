@@ -8,7 +8,7 @@ use comfy_table::Table;
 
 use crate::conditions::Conditions;
 use crate::documents::Ids;
-use crate::goal::GOALS;
+use crate::goal;
 use crate::index::{Pipeline, Shape, Translog};
 use crate::measurement::Measurement;
 use crate::metric::Metric;
@@ -37,7 +37,7 @@ pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summar
     for chart in charts {
         writeln!(text, "![{}]({chart})\n", chart.trim_end_matches(".svg").replace('-', " "))?;
     }
-    let goals = goals(summary);
+    let goals = goals(options, summary);
     if !goals.is_empty() {
         writeln!(text, "## Goals\n\n{goals}\n")?;
     }
@@ -71,6 +71,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         0 => "shared by clients, Envoy and nodes".to_owned(),
         processors => format!("of which the nodes have {processors} alone, and clients and Envoy the others"),
     };
+    let searches = options.searches.map_or_else(String::new, |rate| format!(", and {rate} searches in a second"));
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
@@ -84,7 +85,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         (
             "rounds",
             format!(
-                "{rounds}, each of {seconds} s for each target, after {} documents that do not count",
+                "{rounds}, each of {seconds} s for each target{searches}, after {} documents that do not count",
                 thousands(*warmup as f64)
             ),
         ),
@@ -134,10 +135,10 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     table
 }
 
-pub fn goals(summary: Summary) -> Table {
+pub fn goals(options: &Options, summary: Summary) -> Table {
     let mut table = table(&[workload::TITLE, "", "compared with", "wanted", "reached", ""], 3);
     let mut last = None;
-    for goal in GOALS {
+    for goal in goal::goals(options) {
         let Some(reached) = goal.reached(summary) else { continue };
         table.add_row([
             named_once(goal.workload, &mut last),
@@ -161,7 +162,11 @@ fn figures(options: &Options, summary: Summary) -> Table {
     let mut last = None;
     for workload in &options.workloads {
         for metric in Metric::ALL {
-            let values = options.targets.iter().map(|target| spread(summary.values(*workload, *target, metric)));
+            let values = options.targets.iter().map(|target| summary.values(*workload, *target, metric));
+            if values.clone().all(|value| value.is_none()) {
+                continue;
+            }
+            let values = values.map(spread);
             let ratios = others.iter().map(|other| spread(summary.ratios(*workload, metric, *other)));
             let row = [named_once(*workload, &mut last), metric.title()];
             table.add_row(row.into_iter().chain(values).chain(ratios));

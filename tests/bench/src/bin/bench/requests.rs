@@ -10,6 +10,8 @@ use crate::workload::Workload;
 
 /// The documents per second that a measurement is prepared for: more than such machines write.
 const DOCUMENTS_PER_SECOND: f64 = 150_000.0;
+/// A search for ten documents, and for a mean over all that match.
+const SEARCH: &str = r#"{"query": {"term": {"field5": "A"}}, "aggs": {"mean": {"avg": {"field": "field6"}}}}"#;
 /// The requests per second that it is prepared for, of all clients and of one.
 const REQUESTS_PER_SECOND: f64 = 60_000.0;
 const REQUESTS_PER_CLIENT_SECOND: f64 = 10_000.0;
@@ -44,14 +46,26 @@ impl Requests {
         for _ in 0..count {
             body.clear();
             (0..documents).try_for_each(|_| source.write_next(&name, &mut body))?;
-            let start = made.bytes.len();
-            made.bytes.extend_from_slice(head(body.len()).as_bytes());
-            let offset = made.bytes.len();
-            made.names.extend(memchr::memmem::find_iter(body.as_bytes(), &name).map(|place| offset + place));
-            made.bytes.extend_from_slice(body.as_bytes());
-            made.places.push(start..made.bytes.len());
+            made.add("/_bulk", &body);
         }
         Ok(made)
+    }
+
+    /// Generates searches at this rate for each second.
+    pub fn searches(rate: u32, duration: Duration) -> Self {
+        let count = (f64::from(rate) * duration.as_secs_f64()).ceil() as usize;
+        let mut made = Self { documents: 1, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
+        (0..count).for_each(|_| made.add(&format!("/{}/_search", index_name(0)), SEARCH));
+        made
+    }
+
+    fn add(&mut self, path: &str, body: &str) {
+        let start = self.bytes.len();
+        let request = format!("{}{body}", head(path, body.len()));
+        let name = index_name(0);
+        self.names.extend(memchr::memmem::find_iter(request.as_bytes(), &name).map(|place| start + place));
+        self.bytes.extend_from_slice(request.as_bytes());
+        self.places.push(start..self.bytes.len());
     }
 
     /// Sends all documents to the index of this number from now on.
@@ -76,13 +90,14 @@ pub fn index_name(number: usize) -> String {
     format!("bulk-{number:05}")
 }
 
-fn head(content_length: usize) -> String {
+fn head(path: &str, content_length: usize) -> String {
+    let content_type = if path == "/_bulk" { "application/x-ndjson" } else { "application/json" };
     format!(
-        "POST /_bulk HTTP/1.1\r\n\
+        "POST {path} HTTP/1.1\r\n\
          host: elasticsearch\r\n\
          user-agent: bulk-reshuffle-bench\r\n\
          accept: application/json\r\n\
-         content-type: application/x-ndjson\r\n\
+         content-type: {content_type}\r\n\
          content-length: {content_length}\r\n\r\n"
     )
 }
@@ -108,6 +123,18 @@ mod tests {
             assert!(head.ends_with(&format!("content-length: {}", body.len())));
         }
         assert!(requests.get(2).is_none());
+    }
+
+    #[test]
+    fn searches_are_for_the_index_that_was_set_last() {
+        let mut searches = Requests::searches(3, Duration::from_secs(1));
+        searches.set_index(7).unwrap();
+        for number in 0..3 {
+            let text = std::str::from_utf8(searches.get(number).unwrap()).unwrap();
+            assert!(text.starts_with("POST /bulk-00007/_search HTTP/1.1\r\n"), "{text}");
+            assert!(text.ends_with(&format!("content-length: {}\r\n\r\n{SEARCH}", SEARCH.len())), "{text}");
+        }
+        assert!(searches.get(3).is_none());
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Workload {
     }
 
     /// Requests at a fixed rate for each second.
-    const fn at_rate(documents: usize, rate: u32) -> Self {
+    pub const fn at_rate(documents: usize, rate: u32) -> Self {
         Self { documents, clients: CLIENTS_AT_RATE, rate: Some(rate) }
     }
 }
