@@ -99,7 +99,8 @@ impl Index {
                 "number_of_shards": shards,
                 "number_of_replicas": replicas,
                 "index.translog.durability": translog,
-                "index.routing.allocation.total_shards_per_node": (shards * (1 + replicas)).div_ceil(nodes),
+                // One more for each replica: the last copy may find room only on the node that has its primary.
+                "index.routing.allocation.total_shards_per_node": (shards * (1 + replicas)).div_ceil(nodes) + replicas,
                 // This is the default of one second, set explicitly. Otherwise the server stops refreshing an
                 // unsearched index after a while, which would favour the last one written.
                 "index.refresh_interval": "1s",
