@@ -46,7 +46,7 @@ pub use pod::{Pod, StatefulSet};
 pub use proxy::{Kind, Proxy};
 pub use report::Report;
 pub use site::{NAMESPACE, Site};
-pub use traffic::{COORDINATOR, Traffic};
+pub use traffic::{COORDINATOR, Traffic, wide};
 
 use std::time::Duration;
 

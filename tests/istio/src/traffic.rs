@@ -100,13 +100,13 @@ pub trait Traffic {
         wait::until(LIMIT, what, probe).await.with_context(|| self.proxy().process.log_extract())
     }
 
-    /// Waits until every worker splits requests for an index.
+    /// Waits until every worker splits requests for all shards of an index.
     async fn wait_splitting(&self, index: &str) -> Result<()> {
         self.wait_until("every worker splits requests", async || {
             let before = self.merged().await?;
             for _ in 0..Self::CONNECTIONS {
                 // A connection belongs to one worker, so each attempt needs a new connection.
-                self.bulk(&Client::new(), lines::delete(index, "nothing")).await?;
+                self.bulk(&Client::new(), wide(index)).await?;
             }
             Ok((self.merged().await? == before + Self::CONNECTIONS).then_some(()))
         })
@@ -283,6 +283,11 @@ pub struct Sent {
 
 /// Numbers by name, upstream or node.
 pub type Counts = BTreeMap<String, u64>;
+
+/// Returns a request with operations for each of an index's few shards, all deletes of documents that do not exist.
+pub fn wide(index: &str) -> String {
+    (0..60).map(|number| lines::delete(index, &number.to_string())).collect()
+}
 
 fn request(url: &str, host: &str, forged: &str, body: Bytes) -> Result<Request<Bytes>> {
     let request = Request::post(url).header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson");

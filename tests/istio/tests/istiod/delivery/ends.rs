@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::{forced_trap, lines};
-use bulk_reshuffle_istio::{Gate, Nodes, Overlay, Pod, Traffic};
+use bulk_reshuffle_e2e::forced_trap;
+use bulk_reshuffle_istio::{Gate, Nodes, Overlay, Pod, Traffic, wide};
 use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
 use hyper::header::HOST;
@@ -62,11 +62,6 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     let reloads = mesh.sum("vm_reload_success").await?;
     ensure!(reloads >= 2, "only {reloads} VMs were restarted");
     Ok(format!("the held request failed after {:.0} s; new VMs split the next requests", ended.as_secs_f64()))
-}
-
-/// Returns a request with operations for every node.
-fn wide(index: &str) -> String {
-    (0..60).map(|number| lines::index(index, &number.to_string(), number)).collect()
 }
 
 /// Kills the VM of every worker and returns the time of the first kill.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_e2e::{Wiretap, lines};
-use bulk_reshuffle_istio::{COORDINATOR, Nodes, Overlay, Pod, Traffic};
+use bulk_reshuffle_e2e::Wiretap;
+use bulk_reshuffle_istio::{COORDINATOR, Nodes, Overlay, Pod, Traffic, wide};
 use bulk_reshuffle_stack::Client;
 
 use super::Mesh;
@@ -70,11 +70,10 @@ pub async fn wait_pods(mesh: &Mesh<'_>, pods: &[Pod]) -> Result<()> {
 
 /// Waits until every worker sends each node's share to that node.
 pub async fn wait_direct<T: Traffic>(mesh: &T, index: &str) -> Result<()> {
-    let wide: String = (0..60).map(|number| lines::delete(index, &number.to_string())).collect();
     mesh.wait_until("each node gets its share", async || {
         let before = mesh.counted(ELSEWHERE).await?;
         for _ in 0..T::CONNECTIONS {
-            mesh.bulk(&Client::new(), wide.clone()).await?;
+            mesh.bulk(&Client::new(), wide(index)).await?;
         }
         Ok((mesh.counted(ELSEWHERE).await? == before).then_some(()))
     })
