@@ -220,6 +220,8 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## REPLICAS=0  replicas of each shard
 ## TRANSLOG=request  or async: nodes answer before operations are on the disk
 ## SEARCHES=20  searches in a second at the same time
+## CALLERS=1  callers of the requests
+## WRITE_QUEUE=10  operations on shards that a node's queue holds; refused requests are counted
 ## NODE_PROCESSORS=0  processors that the nodes have alone
 ## PIPELINE=none  or proven, unproven: the default pipeline of the index
 ## CLUSTER=opensearch-2  the release of the nodes

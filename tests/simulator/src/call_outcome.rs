@@ -69,6 +69,19 @@ pub enum Ended {
     Unknown(u16),
 }
 
+impl Ended {
+    /// Returns whether the call shows that its node may be overloaded.
+    pub fn is_overload(&self) -> bool {
+        match self {
+            Self::Items(response) | Self::Lie(response) | Self::Refused(response) => {
+                String::from_utf8_lossy(&response.body).contains(OVERLOADED)
+            }
+            Self::NotSent => false,
+            Self::Unknown(status) => *status == 504,
+        }
+    }
+}
+
 impl CallOutcome {
     /// Generates the outcome of a call. A node refuses a poisoned one.
     pub fn draw(rng: &mut Rng, scenario: &Scenario, poisoned: bool) -> Self {
@@ -133,6 +146,9 @@ impl Ending {
         }
     }
 }
+
+/// The error of a node that is overloaded.
+pub const OVERLOADED: &str = "es_rejected_execution_exception";
 
 const RESET: &str = "upstream connect error or disconnect/reset before headers. reset reason: ";
 
@@ -204,8 +220,13 @@ fn bulk(items: &[String]) -> Response {
     Response { status: 200, headers: headers("application/json"), body: body.into_bytes() }
 }
 
+/// Returns the type of the error with which a node refuses a whole batch.
+pub fn refusal_type(status: u16) -> String {
+    if status == 429 { OVERLOADED.to_owned() } else { format!("refused_{status}") }
+}
+
 fn refusal(status: u16) -> Response {
-    let error = format!(r#"{{"type":"refused_{status}","reason":"a node refused"}}"#);
+    let error = format!(r#"{{"type":"{}","reason":"a node refused"}}"#, refusal_type(status));
     let body = format!(r#"{{"error":{error},"status":{status}}}"#);
     Response { status, headers: headers("application/json"), body: body.into_bytes() }
 }

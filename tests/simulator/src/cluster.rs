@@ -3,6 +3,7 @@ use std::rc::Rc;
 
 use bulk_reshuffle::bulk::Action;
 
+use crate::call_outcome::OVERLOADED;
 use crate::layout::{COORDINATOR, Layout};
 use crate::operation::{Marker, Operation};
 use crate::rng::Rng;
@@ -32,7 +33,7 @@ pub struct Execution {
 
 /// The failures of a single operation, whatever the rest of its batch.
 const REFUSALS: &[(u64, &str)] = &[
-    (429, "es_rejected_execution_exception"),
+    (429, OVERLOADED),
     (400, "mapper_parsing_exception"),
     (403, "cluster_block_exception"),
     (503, "unavailable_shards_exception"),

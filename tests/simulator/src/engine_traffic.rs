@@ -18,6 +18,8 @@ pub struct EngineTraffic {
     /// The batches that left, in order.
     left: Vec<Left>,
     durations: BTreeMap<SlotsKey, Durations>,
+    /// The upstreams that may have been overloaded, so that the engine may have halved their slots.
+    overloaded: BTreeSet<SlotsKey>,
     /// Whether a batch may have been late. The engine then may hold operations for some shards apart.
     may_be_apart: bool,
     /// Whether the slow shard is known to be slow, for requests that do not ask the cluster to wait and for those that
@@ -77,6 +79,9 @@ struct Flight {
     is_alone: bool,
 }
 
+/// The number of slots that each upstream has at least until it is overloaded, if the settings allow as many.
+const INITIAL_SLOTS: u64 = 4;
+
 /// The batches in flight, and the times when some returned. Those with the slow shard do not count for `others`, once
 /// they must be late.
 #[derive(Debug, Default, Clone)]
@@ -122,9 +127,10 @@ struct Durations {
 }
 
 impl Traffic {
-    fn back(&mut self, key: CallKey, most: u64, now: u64, patience: Patience, settings: &Settings) {
-        let is_full = self.flights.len() as u64 >= most;
-        self.crowded = if self.late(now, patience) > most { now } else { self.crowded };
+    /// Records that a batch returned, while as many batches may have been in flight at once as `slots`.
+    fn back(&mut self, key: CallKey, slots: u64, now: u64, patience: Patience, settings: &Settings) {
+        let is_full = self.flights.len() as u64 >= slots;
+        self.crowded = if self.late(now, patience) > settings.max_in_flight_per_node { now } else { self.crowded };
         let Some(flight) = self.flights.remove(&key) else { return };
         let late = if flight.is_slow { flight.sent.saturating_add(patience.most) } else { now };
         for (returns, at) in [(&mut self.all, now), (&mut self.others, now.min(late))] {
@@ -224,15 +230,15 @@ impl EngineTraffic {
         let identity = self.by_identity.get(&(slots.clone(), batch.class.identity.clone()));
         let traffics = [self.by_caller.get(&(to.clone(), batch.caller)), self.by_upstream.get(&slots), identity];
         // As many late batches as there are slots give theirs back, and a further one once one of these returns.
-        let most = self.settings.max_in_flight_per_node;
+        let (least, most) = (self.least_slots(&slots), self.settings.max_in_flight_per_node);
         let is_crowded = |all: &Traffic| all.late(now, patience) > most || all.crowded >= since;
         let is_crowded = self.by_upstream.get(&slots).is_some_and(is_crowded);
         let [own, all, mut of_identity] =
             traffics.map(|all| all.map(|all| all.view(now, patience)).unwrap_or_default());
-        if is_crowded && of_identity.in_flight >= most {
+        if is_crowded && of_identity.in_flight >= least {
             of_identity.returns.last_full = of_identity.returns.last_full.max(all.returns.last_full);
         }
-        let (latest, was_full) = self.latest(since, [own, all, of_identity]);
+        let (latest, was_full) = self.latest(since, least, [own, all, of_identity]);
         let promise = if was_full { Promise::Fairness } else { Promise::Interval };
         let violation = |latest: u64| {
             format!("a share held since {since} ms should have left for {} by {latest} ms", batch.upstream)
@@ -244,12 +250,24 @@ impl EngineTraffic {
         }
         let of_others =
             |traffic: Option<&Traffic>| traffic.map(|all| all.view_of_others(now, patience)).unwrap_or_default();
-        let latest = self.latest(since, traffics.map(of_others)).0.saturating_add(late);
+        let latest = self.latest(since, least, traffics.map(of_others)).0.saturating_add(late);
         Violation::unless(now <= latest, Promise::SlowShards, || violation(latest))
     }
 
-    /// Returns by when a share held since `since` must leave, and whether all slots were in use.
-    fn latest(&self, since: u64, [own, all, identity]: [View; 3]) -> (u64, bool) {
+    /// Returns the number of slots that an upstream has at least.
+    fn least_slots(&self, slots: &SlotsKey) -> u64 {
+        let initial = INITIAL_SLOTS.min(self.settings.max_in_flight_per_node);
+        if self.overloaded.contains(slots) { 1 } else { initial }
+    }
+
+    /// Notes that an upstream may have been overloaded.
+    pub fn note_overload(&mut self, upstream: &str, class: &Class) {
+        self.overloaded.insert((upstream.to_owned(), class.waits));
+    }
+
+    /// Returns by when a share held since `since` must leave, and whether all slots were in use, of which there are at
+    /// least `least`.
+    fn latest(&self, since: u64, least: u64, [own, all, identity]: [View; 3]) -> (u64, bool) {
         if self.may_be_apart && own.in_flight >= self.settings.max_in_flight {
             // It waited for these, until it was held apart.
             return (u64::MAX, false);
@@ -258,8 +276,12 @@ impl EngineTraffic {
             true => since.max(own.returns.last).max(own.returns.gathered),
             false => since.saturating_add(self.settings.interval).max(own.returns.last_full),
         };
-        let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.returns.last_full >= ready;
+        let was_full = all.in_flight >= least || all.returns.last_full >= ready;
         let mut latest = ready;
+        if was_full && identity.in_flight >= least {
+            // Its identity may have had as many batches in flight as there were slots, until their number rose.
+            return (u64::MAX, true);
+        }
         if was_full {
             latest = latest.max(since.saturating_add(self.settings.interval)).max(identity.returns.last_full);
         }
@@ -367,9 +389,8 @@ impl EngineTraffic {
         now: u64,
     ) {
         self.note_late(now);
-        let most = self.settings.max_in_flight_per_node;
         let slots = (upstream.to_owned(), class.waits);
-        let patience = self.patience(&slots);
+        let (least, patience) = (self.least_slots(&slots), self.patience(&slots));
         if let Some(all) = self.by_upstream.get_mut(&slots) {
             if let Some(flight) = all.flights.get(&key) {
                 let durations = self.durations.entry(slots.clone()).or_default();
@@ -378,10 +399,10 @@ impl EngineTraffic {
                     false => durations.longest = durations.longest.max(now.saturating_sub(flight.sent)),
                 }
             }
-            all.back(key, most, now, patience, &self.settings);
+            all.back(key, least, now, patience, &self.settings);
         }
         if let Some(identity) = self.by_identity.get_mut(&(slots, class.identity.clone())) {
-            identity.back(key, most, now, patience, &self.settings);
+            identity.back(key, least, now, patience, &self.settings);
         }
         if let Some(own) = to.and_then(|to| self.by_caller.get_mut(&(to.clone(), caller))) {
             own.back(key, self.settings.max_in_flight, now, patience, &self.settings);

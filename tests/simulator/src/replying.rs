@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::call_outcome::{Ended, WARNING, with_another_id};
+use crate::call_outcome::{Ended, WARNING, refusal_type, with_another_id};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, Ledger, Sent, Stage};
 use crate::operation::Operation;
@@ -221,7 +221,7 @@ impl Truth {
         Self(match &batch.ended {
             Some(Ended::Items(_)) if lost => Self::any(sent),
             Some(Ended::Items(_)) => vec![last()],
-            Some(Ended::Refused(response)) => vec![written(response.status, &format!("refused_{}", response.status))],
+            Some(Ended::Refused(response)) => vec![written(response.status, &refusal_type(response.status))],
             Some(Ended::NotSent) => vec![written(503, "no_upstream_exception")],
             Some(Ended::Unknown(status)) => vec![written(*status, UNKNOWN)],
             // Some items can be matched by what they are for, or by their positions.

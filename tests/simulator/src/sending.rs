@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::bulk::ERROR_ROOM;
-use bulk_reshuffle::engine::Call;
+use bulk_reshuffle::engine::{Call, Shards};
+use bulk_reshuffle::routing::hash;
 
 use crate::call_outcome::Ended;
 use crate::cluster::{Cluster, Execution};
@@ -73,6 +74,9 @@ impl Ledger {
         let markers = self.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
         let lost = markers.iter().any(|marker| self.times_lost(*marker) > 0);
         let Some(batch) = self.calls.get_mut(&key) else { return };
+        if ended.is_overload() {
+            self.traffic[key.0].note_overload(&batch.upstream, &batch.class);
+        }
         batch.ended = Some(match ended {
             // This attempt was refused, but an earlier one may have been executed.
             Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
@@ -347,8 +351,16 @@ impl Ledger {
         cluster.shards(&self.operations[marker].operation) == [Some(self.slow.shard)].into()
     }
 
+    /// Returns whether these operations may be for a shard that the engine cannot tell from the slow one.
+    fn may_seem_slow(&self, markers: &[Marker], cluster: &Cluster) -> bool {
+        let of = |(name, number): (&str, u32)| Shards::of(hash(name), Some(number));
+        let seems_slow =
+            |shard: &Option<(&'static str, u32)>| shard.is_none_or(|shard| of(shard).meets(of(self.slow.shard)));
+        markers.iter().any(|marker| cluster.shards(&self.operations[*marker].operation).iter().any(seems_slow))
+    }
+
     /// Returns whether one of these operations is certainly for the slow shard, and all operations of another request
-    /// are certainly not.
+    /// are certainly not, and the engine can tell.
     fn is_mixed(&self, markers: &[Marker], cluster: &Cluster) -> bool {
         let mut by_request = BTreeMap::<usize, Vec<Marker>>::new();
         for marker in markers {
@@ -356,7 +368,7 @@ impl Ledger {
         }
         self.slow.delay > 0
             && markers.iter().any(|marker| self.is_surely_slow(*marker, cluster))
-            && by_request.values().any(|markers| !self.may_touch_slow(markers, cluster))
+            && by_request.values().any(|markers| !self.may_seem_slow(markers, cluster))
     }
 
     fn class(&self, engine: usize, caller: usize) -> Class {

@@ -14,9 +14,10 @@ pub struct Dispatch {
     /// The maximum number of batches in flight for one node (or shard, see `level`) and one caller.
     #[serde(deserialize_with = "count")]
     pub max_in_flight: usize,
-    /// The number of slots of a node, shared by all its callers (and shards). Free slots go to identities in
-    /// round-robin order. A batch that has waited `hold.interval` for a slot leaves without one, unless its own
-    /// identity has this many batches in flight.
+    /// The maximum number of slots of a node, shared by all its callers (and shards). A node has fewer at the start and
+    /// after it was overloaded. Free slots go to identities in round-robin order. A batch that has waited
+    /// `hold.interval` for a slot leaves without one, unless its own identity has as many batches in flight as there are
+    /// slots.
     #[serde(deserialize_with = "count")]
     pub max_in_flight_per_node: usize,
     /// The headers that identify the requests which share one identity's slots.

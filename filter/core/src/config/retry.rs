@@ -21,7 +21,7 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { attempts: 5, backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2) }
+        Self { attempts: 8, backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2) }
     }
 }
 

@@ -72,7 +72,7 @@ use crate::Time;
 use crate::config::{Config, RuntimeSettings};
 use crate::routing::{PollEvent, RoutingTable, SharedData, Silence, UpstreamCheck, UpstreamId, Upstreams};
 use admin::{Admin, Health, Taken, View};
-use batching::{Batch, Holds};
+use batching::{Batch, Ending, Holds};
 use calls::{Calls, Purpose};
 use cluster_view::ClusterView;
 use explain::Explainer;
@@ -81,13 +81,14 @@ use memory::{Charge, Memory};
 use metrics::{Counter, Gauge, Histogram, MetricEvents, Metrics, micros};
 use outbox::Outbox;
 use requests::Requests;
-use response::{Failure, Reading, reveals_a_change};
+use response::{Failure, Reading, ending, reveals_a_change};
 use settings::Settings;
 use settlement::Settlement;
 
 pub use admin::Build;
 #[cfg(any(test, feature = "audit"))]
 pub use audit::{Audited, Step};
+pub use batching::Shards;
 pub use command::{Call, CallId, Command, Headers, RequestId, Response};
 pub use explain::{
     ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
@@ -426,7 +427,7 @@ impl Engine {
             Some(Purpose::Batch(mut batch)) => {
                 self.note_host(&batch, &mut response);
                 self.incoming.set(response.body.capacity() as u64);
-                self.batch_returned(&mut batch, None, response.status == 200);
+                self.batch_returned(&mut batch, None, ending(&response));
                 if reveals_a_change(&response.body) {
                     self.cluster.poll_soon(self.now);
                 }
@@ -493,7 +494,7 @@ impl Engine {
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
-                self.batch_returned(&mut batch, Some(failure), false);
+                self.batch_returned(&mut batch, Some(failure), failure.ending());
                 // Whatever happened to the node, the table may be out of date.
                 self.cluster.poll_soon(self.now);
                 let verdict = self.reading().failed(&batch, failure);
@@ -504,10 +505,12 @@ impl Engine {
     }
 
     /// Notes that a call with a batch has ended.
-    fn batch_returned(&mut self, batch: &mut Batch, failure: Option<Failure>, is_answered: bool) {
+    fn batch_returned(&mut self, batch: &mut Batch, failure: Option<Failure>, ending: Ending) {
         self.healths.insert(batch.upstream, Health { at: self.now, failure });
         observe::count_returned(&mut self.metrics, batch, self.now);
-        self.holds.finished(batch, is_answered, self.now);
+        if self.holds.finished(batch, ending, self.now) {
+            self.count(Counter::SlotsHalved(batch.upstream), 1);
+        }
     }
 
     fn reading(&self) -> Reading<'_> {

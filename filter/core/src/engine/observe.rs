@@ -14,7 +14,7 @@ use super::requests::Request;
 use crate::Time;
 use crate::config::Config;
 
-/// Returns the gauges of the held and in-flight operations of each upstream.
+/// Returns the gauges of the held and in-flight operations of each upstream, and of its slots.
 pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
     let mut gauges = BTreeMap::new();
     let mut add = |gauge: Gauge, by: u64| {
@@ -25,6 +25,9 @@ pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
         add(Gauge::HeldRequests(upstream), waiting.requests);
         add(Gauge::HeldOperations(upstream), waiting.operations);
         add(Gauge::HeldBytes(upstream), waiting.bytes);
+    }
+    for (upstream, slots) in holds.slots() {
+        add(Gauge::Slots(upstream), slots as u64);
     }
     for batch in calls.batches() {
         add(Gauge::InFlightBatches(batch.upstream), 1);

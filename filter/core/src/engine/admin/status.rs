@@ -310,6 +310,8 @@ fn figures(upstream: UpstreamId, totals: &Totals) -> Vec<(&'static str, u64)> {
         ("in_flight_batches", gauge(Gauge::InFlightBatches)),
         ("in_flight_operations", gauge(Gauge::InFlightOperations)),
         ("in_flight_bytes", gauge(Gauge::InFlightBytes)),
+        ("slots", gauge(Gauge::Slots)),
+        ("slots_halved", counter(Counter::SlotsHalved)),
         ("batches", counter(Counter::Batches)),
         ("batch_requests", counter(Counter::BatchRequests)),
         ("batch_operations", counter(Counter::BatchOperations)),

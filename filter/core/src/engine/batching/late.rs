@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::queue::SlotsKey;
+use super::slot_limit::Ending;
 use super::slow_shards::Apart;
 use super::{Batch, Destination, HeldShare, Holds, Key, Scope};
 use crate::Time;
@@ -85,25 +86,25 @@ impl Holds {
     }
 
     /// Notes that a call with a batch has ended, and how. If it is not sent again, it is also
-    /// [`settled`](Self::settled).
-    pub fn finished(&mut self, batch: &mut Batch, is_answered: bool, now: Time) {
+    /// [`settled`](Self::settled). Returns whether the number of the upstream's slots halves.
+    pub fn finished(&mut self, batch: &mut Batch, ending: Ending, now: Time) -> bool {
         let slots = SlotsKey::new(batch.upstream, batch.class);
         let (time, waits) = (now.saturating_sub(batch.sent), batch.class.waits);
-        if is_answered {
+        if ending == Ending::Answered {
             self.slow.answered(slots, time);
         }
+        let is_halved = self.slots.learn(slots, batch.sent, now, ending);
         let was_late = std::mem::take(&mut batch.is_late);
         match was_late {
             true => self.slots.late_is_over(slots, batch.class.identity),
             false => self.slots.finished(slots, batch.class.identity),
         }
-        if batch.scope == Scope::NODE {
-            return;
-        }
         match was_late {
+            _ if batch.scope == Scope::NODE => {}
             true => self.slow.late_is_over(waits, batch.shards(), time, now),
-            false if is_answered => self.slow.quick(waits, batch.shards(), now),
+            false if ending == Ending::Answered => self.slow.quick(waits, batch.shards(), now),
             false => {}
         }
+        is_halved
     }
 }

@@ -12,6 +12,7 @@ mod late;
 mod queue;
 mod redirect;
 mod shards;
+mod slot_limit;
 mod slots;
 mod slow_shards;
 mod upstream_slots;
@@ -35,6 +36,7 @@ use hold::Hold;
 pub use late::Moved;
 use queue::{QueueEntry, ReadyQueue, SlotsKey};
 pub use shards::Shards;
+pub use slot_limit::Ending;
 use slots::Slots;
 pub use slow_shards::Apart;
 use slow_shards::SlowShards;
@@ -170,6 +172,11 @@ impl Holds {
         let queued = self.ready.entries().chain(self.slots.blocked());
         let again = queued.filter_map(QueueEntry::again).chain(self.delayed.values());
         held.filter(|(_, waiting)| waiting.operations > 0).chain(again.map(|batch| (batch.upstream, batch.waiting())))
+    }
+
+    /// Returns the number of slots of each upstream that has been used, for requests that do not ask the cluster to wait.
+    pub fn slots(&self) -> impl Iterator<Item = (UpstreamId, usize)> {
+        self.slots.limits()
     }
 
     /// Returns whether nothing is held or in flight.

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::queue::{QueueEntry, SlotsKey, Ticket};
+use super::slot_limit::{Ending, INITIAL_SLOTS};
 use super::upstream_slots::UpstreamSlots;
 use crate::Time;
 use crate::engine::head::Identity;
@@ -17,9 +18,11 @@ const IN_FLIGHT: &str = "a batch to the upstream is in flight";
 /// Identities get free slots in round-robin order. An entry that is held for `patience` leaves even without a free
 /// slot, unless its identity has as many batches in flight as there are slots. So no identity ever exceeds the number
 /// of slots, and all identities together exceed it only with entries that were held for that long.
+///
+/// Each upstream has as many slots as its [limit](super::slot_limit::SlotLimit), of which there may be `most`.
 #[derive(Debug)]
 pub struct Slots {
-    /// The number of slots of each key.
+    /// The maximum number of slots of each key.
     most: usize,
     patience: Time,
     slots: HashMap<SlotsKey, UpstreamSlots>,
@@ -41,21 +44,20 @@ impl Slots {
         self.waiting.clear();
         for (key, slots) in &mut self.slots {
             slots.retain(&mut keep);
-            for (identity, queue) in slots.queues() {
-                queue.listed = queue.waiting_since(most);
-                self.waiting.extend(queue.listed.map(|since| (since, *key, identity)));
-            }
+            slots.queues().for_each(|(_, queue)| queue.listed = None);
             if slots.is_blocked() {
                 self.open.insert(*key);
             }
         }
+        let keys: Vec<SlotsKey> = self.slots.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.list_all(key));
     }
 
     /// Returns whether no entry waits for a slot and `more` further batches may be in flight.
     pub fn is_free(&self, key: SlotsKey, more: usize) -> bool {
         match self.slots.get(&key) {
             Some(slots) => !slots.is_blocked() && slots.has_room_for(more, self.most),
-            None => more <= self.most,
+            None => more <= INITIAL_SLOTS.min(self.most),
         }
     }
 
@@ -116,6 +118,24 @@ impl Slots {
         }
     }
 
+    /// Learns from a batch that was sent at this time and has ended, but still counts as in flight, how many slots its
+    /// upstream has. Returns whether their number halves.
+    pub fn learn(&mut self, key: SlotsKey, sent: Time, now: Time, ending: Ending) -> bool {
+        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return false };
+        let (is_full, before) = (!slots.has_room_for(1, self.most), slots.limit.slots(self.most));
+        let is_halved = slots.limit.learn(sent, now, ending, is_full, self.most);
+        if slots.limit.slots(self.most) != before {
+            self.list_all(key);
+        }
+        is_halved
+    }
+
+    /// Returns the number of slots of each upstream for requests that do not ask the cluster to wait.
+    pub fn limits(&self) -> impl Iterator<Item = (UpstreamId, usize)> {
+        let prompt = self.slots.iter().filter(|(key, _)| !key.waits);
+        prompt.map(|(key, slots)| (key.upstream, slots.limit.slots(self.most)))
+    }
+
     /// Counts a batch as no longer in flight.
     pub fn finished(&mut self, key: SlotsKey, identity: Identity) {
         let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return };
@@ -126,8 +146,8 @@ impl Slots {
         }
     }
 
-    /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there are slots have
-    /// done so already.
+    /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there may be slots
+    /// have done so already.
     pub fn late(&mut self, key: SlotsKey, identity: Identity) {
         found(self.slots.get_mut(&key), IN_FLIGHT).into_iter().for_each(|slots| slots.late(identity, self.most));
         self.opened(key, identity);
@@ -187,8 +207,10 @@ impl Slots {
 
     /// Updates the time since which the oldest entry of an identity is held.
     fn list(&mut self, key: SlotsKey, identity: Identity) {
-        let Some(queue) = self.slots.get_mut(&key).and_then(|slots| slots.queue(identity)) else { return };
-        let since = queue.waiting_since(self.most);
+        let Some(slots) = self.slots.get_mut(&key) else { return };
+        let limit = slots.limit.slots(self.most);
+        let Some(queue) = slots.queue(identity) else { return };
+        let since = queue.waiting_since(limit);
         if since == queue.listed {
             return;
         }
@@ -196,5 +218,12 @@ impl Slots {
             self.waiting.remove(&(before, key, identity));
         }
         self.waiting.extend(since.map(|since| (since, key, identity)));
+    }
+
+    /// Does the same for each identity. The number of slots seldom changes, so it may take a while with many of them.
+    fn list_all(&mut self, key: SlotsKey) {
+        let Some(slots) = self.slots.get_mut(&key) else { return };
+        let identities: Vec<Identity> = slots.queues().map(|(identity, _)| identity).collect();
+        identities.into_iter().for_each(|identity| self.list(key, identity));
     }
 }

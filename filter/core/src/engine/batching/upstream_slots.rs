@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::queue::{QueueEntry, Ticket};
+use super::slot_limit::SlotLimit;
 use crate::Time;
 use crate::engine::head::Identity;
 use crate::invariant::{Count, found};
@@ -10,6 +11,8 @@ use crate::invariant::{Count, found};
 /// The slots of one upstream, for all shards and callers.
 #[derive(Debug, Default)]
 pub struct UpstreamSlots {
+    /// The number of slots.
+    pub limit: SlotLimit,
     /// The number of batches in flight, of all identities.
     in_flight: usize,
     /// The number of further batches in flight that are late and gave back their slots.
@@ -39,9 +42,9 @@ pub struct Queue {
 }
 
 impl UpstreamSlots {
-    /// Returns whether `more` further batches may be in flight.
+    /// Returns whether `more` further batches may be in flight, if there may be `most` slots.
     pub fn has_room_for(&self, more: usize, most: usize) -> bool {
-        self.in_flight.saturating_add(more) <= most
+        self.in_flight.saturating_add(more) <= self.limit.slots(most)
     }
 
     /// Returns whether any entry is blocked.
@@ -221,9 +224,9 @@ impl UpstreamSlots {
 
 impl Queue {
     /// Returns the time since which the oldest entry is held that may leave without a free slot; `None` while the
-    /// identity has its maximum number of batches in flight.
-    pub fn waiting_since(&self, most: usize) -> Option<Time> {
+    /// identity has as many batches in flight as there are slots.
+    pub fn waiting_since(&self, slots: usize) -> Option<Time> {
         debug_assert_eq!(self.ages.len(), self.blocked.len(), "every blocked entry is listed by age");
-        self.ages.first().filter(|_| self.in_flight < most).map(|(since, _)| *since)
+        self.ages.first().filter(|_| self.in_flight < slots).map(|(since, _)| *since)
     }
 }

@@ -28,6 +28,8 @@ metrics! {
     UpstreamMicroseconds(to: UpstreamId) = UPSTREAM_MICROSECONDS_TOTAL;
     /// Batches that were out for much longer than usual, so that nothing else waited for them, by upstream.
     BatchesLate(to: UpstreamId) = BATCHES_LATE;
+    /// How often the slots of an upstream were halved.
+    SlotsHalved(to: UpstreamId) = SLOTS_HALVED;
     /// Batches that could not be sent to this upstream and went to the coordinator.
     BatchesRedirected(to: UpstreamId) = BATCHES_REDIRECTED;
     /// Batches that were sent again because the node refused them, or some of their operations, with 429.

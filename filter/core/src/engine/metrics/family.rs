@@ -110,6 +110,8 @@ families! {
         "Total time that batches were in flight, from sending to the answer.";
     BATCHES_LATE = Kind::Counter, "batches_late_total", [Upstream],
         "Batches that were out for much longer than this upstream's batches usually are. Nothing else waited for them.";
+    SLOTS_HALVED = Kind::Counter, "slots_halved_total", [Upstream],
+        "How often the slots of this upstream were halved, because its node was overloaded or a batch timed out.";
     BATCHES_REDIRECTED = Kind::Counter, "batches_redirected_total", [Upstream],
         "Batches that went to the coordinator instead, because they could not be sent to this upstream or \
          its node had left the cluster. Those of the coordinator itself were offered to it again.";
@@ -166,6 +168,9 @@ families! {
         "Operations in flight.";
     IN_FLIGHT_BYTES = SUM, "in_flight_bytes", [Upstream],
         "Bytes of operations in flight.";
+    SLOTS = SUM, "slots", [Upstream],
+        "Batches that may be in flight at once to an upstream. Each worker has `dispatch.max_in_flight_per_node` at most, \
+         and fewer at the start and after the node was overloaded.";
     UPSTREAMS_FAULTY = LAST, "upstreams_faulty", [Upstream],
         "1 if the upstream does not lead to its node, or does not answer when the filter asks. The status says more.";
     MEMORY = SUM, "memory_bytes", [],

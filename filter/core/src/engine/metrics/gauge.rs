@@ -15,6 +15,8 @@ metrics! {
     InFlightOperations(to: UpstreamId) = IN_FLIGHT_OPERATIONS;
     /// Bytes of these operations.
     InFlightBytes(to: UpstreamId) = IN_FLIGHT_BYTES;
+    /// Batches that may be in flight at once, by upstream.
+    Slots(to: UpstreamId) = SLOTS;
     /// Whether the upstream does not lead to its node, or cannot be asked.
     UpstreamsFaulty(to: UpstreamId) = UPSTREAMS_FAULTY;
     /// Bytes of requests and answers in memory.

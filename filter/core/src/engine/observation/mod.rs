@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::batching::{Batch, HeldShare, Holds};
+use crate::engine::batching::{Batch, Ending, HeldShare, Holds};
 use crate::engine::command::RequestId;
 use crate::engine::head::CallerId;
 use crate::engine::memory::Charge;
@@ -288,7 +288,7 @@ impl Observations {
     fn answer(&mut self, key: (Time, u64), now: Time) {
         let Some(mut batch) = self.answers.remove(&key) else { return };
         self.shares = self.shares.saturating_sub(batch.shares.len());
-        self.holds.finished(&mut batch, true, now);
+        self.holds.finished(&mut batch, Ending::Answered, now);
         self.holds.completed(&batch, now);
     }
 

@@ -1,3 +1,4 @@
+use crate::engine::batching::Ending;
 use crate::engine::command::Response;
 use crate::routing::Silence;
 
@@ -43,6 +44,14 @@ impl Failure {
             Self::NoUpstream => Silence::NoUpstream,
             Self::NotSent => Silence::Unreachable,
             _ => Silence::NoAnswer,
+        }
+    }
+
+    /// Returns how the call with a batch ended.
+    pub fn ending(self) -> Ending {
+        match self {
+            Self::TimedOut => Ending::Overloaded,
+            _ => Ending::Failed,
         }
     }
 

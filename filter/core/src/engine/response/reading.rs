@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use super::misplaced::{self, is_for};
 use super::{Failure, Items, Verdict};
 use crate::bulk::{Answer, AnswerItem, Operation};
-use crate::engine::batching::{Batch, HeldShare, Positions};
+use crate::engine::batching::{Batch, Ending, HeldShare, Positions};
 use crate::engine::command::{Headers, Response};
 use crate::engine::memory::Memory;
 use crate::engine::requests::{Request, Requests, shortened};
@@ -180,10 +180,33 @@ pub fn reveals_a_change(body: &[u8]) -> bool {
         "unavailable_shards_exception",
         "no_shard_available_action_exception",
     ];
-    // The answer begins with whether there are errors at all.
-    let head = body.get(..100).unwrap_or(body);
-    let has_errors = HAS_ERRORS.find(head).is_some();
-    has_errors && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
+    has_errors(body) && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
+}
+
+/// Returns how a call with a batch ended, given the node's answer. A node is overloaded if its queue for writes is full or
+/// if it has too little memory. A block of an index has the same status 429, but says nothing about the node.
+pub fn ending(response: &Response) -> Ending {
+    const ERRORS: [&str; 3] = [
+        r#""type":"es_rejected_execution_exception""#,
+        r#""type":"rejected_execution_exception""#,
+        r#""type":"circuit_breaking_exception""#,
+    ];
+    let may_be = match response.status {
+        429 => true,
+        200 => has_errors(&response.body) && BUSY.find(&response.body).is_some(),
+        _ => false,
+    };
+    let is_in = |error: &&str| memchr::memmem::find(&response.body, error.as_bytes()).is_some();
+    match response.status {
+        _ if may_be && ERRORS.iter().any(is_in) => Ending::Overloaded,
+        200 => Ending::Answered,
+        _ => Ending::Failed,
+    }
+}
+
+/// Returns whether an answer has errors, which it says at its beginning.
+fn has_errors(body: &[u8]) -> bool {
+    HAS_ERRORS.find(body.get(..100).unwrap_or(body)).is_some()
 }
 
 /// Returns whether a refusal may be caused by one request, and not by the caller (401) or the node (5xx).

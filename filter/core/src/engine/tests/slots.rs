@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, id_on, index, state, with};
+use crate::engine::metrics::{Counter, Gauge};
 
 /// The default `hold.interval` of these tests.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -44,23 +45,23 @@ fn count(harness: &Harness, identity: &str) -> usize {
 
 #[test]
 fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
-    let mut harness = quiet(&json!({}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 4}}));
     ask_all(&mut harness, "/_bulk", "many", 64);
-    assert_eq!(count(&harness, "many"), 16);
+    assert_eq!(count(&harness, "many"), 4);
     harness.now += Duration::from_millis(10);
     let other = ask(&mut harness, "/_bulk", "other", 0);
     assert_eq!(count(&harness, "other"), 0);
     harness.tick_after(JUST_BEFORE);
-    assert_eq!(harness.calls.len(), 16);
+    assert_eq!(harness.calls.len(), 4);
     harness.tick_after(Duration::from_millis(1));
     // However long the others are held, no identity exceeds the number of slots.
-    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [16, 1]);
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [4, 1]);
     let call = harness.calls.pop().unwrap();
     harness.calls.insert(0, call);
     harness.answer("es-0");
     assert_eq!(harness.items(other).len(), 1);
-    for _ in 0..48 {
-        assert_eq!(count(&harness, "many"), 16);
+    for _ in 0..60 {
+        assert_eq!(count(&harness, "many"), 4);
         harness.answer("es-0");
     }
     harness.finish();
@@ -252,4 +253,87 @@ fn clients_that_disconnect_do_not_leak_slots() {
     assert_eq!(in_flight(&harness), [("many".to_owned(), 10)]);
     harness.finish();
     assert_eq!((harness.items(stays).len(), harness.items(other).len()), (1, 1));
+}
+
+/// Returns the number of slots of es-0.
+fn slots(harness: &Harness) -> u64 {
+    harness.engine.gauges()[&Gauge::Slots(harness.upstream("es-0"))]
+}
+
+fn halved(harness: &Harness) -> u64 {
+    harness.counted(|counter| matches!(counter, Counter::SlotsHalved(_)))
+}
+
+#[test]
+fn a_node_gets_more_batches_at_once_as_long_as_it_answers_quickly() {
+    let mut harness = quiet(&json!({}));
+    ask_all(&mut harness, "/_bulk", "many", 200);
+    let in_flight = harness.drain(|harness| harness.calls.len());
+    assert_eq!(in_flight[..4], [4, 4, 4, 4]);
+    assert_eq!(in_flight[4..9], [5; 5]);
+    assert_eq!(in_flight[9..15], [6; 6]);
+    assert_eq!(in_flight.iter().max(), Some(&16));
+    assert_eq!((slots(&harness), halved(&harness)), (16, 0));
+    harness.assert_idle();
+}
+
+/// The answer to a batch of one operation.
+fn refused_with(status: u16, error: &str) -> String {
+    let error = json!({"type": error, "reason": "r"});
+    json!({"took": 1, "errors": true, "items": [{"index": {"_index": "i", "status": status, "error": error}}]})
+        .to_string()
+}
+
+#[test]
+fn an_overloaded_node_gets_half_as_many_batches_at_once() {
+    const FULL: &str = "rejected_execution_exception";
+    let whole = |error: &str| json!({"status": 429, "error": {"type": error, "reason": "r"}}).to_string();
+    let cases = [
+        (200, refused_with(429, "es_rejected_execution_exception"), 2),
+        (200, refused_with(429, FULL), 2),
+        (200, refused_with(429, "circuit_breaking_exception"), 2),
+        (429, whole(FULL), 2),
+        (504, "upstream request timeout".to_owned(), 2),
+        // The index, the caller or the document is the reason.
+        (200, refused_with(429, "cluster_block_exception"), 5),
+        (200, refused_with(400, FULL), 5),
+        (429, whole("too_many_requests"), 4),
+        (403, whole(FULL), 4),
+    ];
+    for (status, answer, expected) in cases {
+        let mut harness = quiet(&json!({"retry": {"attempts": 0}}));
+        ask_all(&mut harness, "/_bulk", "many", 12);
+        harness.now += Duration::from_millis(1);
+        for _ in 0..4 {
+            match status {
+                504 => harness.envoy_says("es-0", status, &answer),
+                _ => harness.answer_with("es-0", status, &answer),
+            }
+        }
+        assert_eq!(slots(&harness), expected, "{status} {answer}");
+        assert_eq!(halved(&harness), u64::from(expected < 4), "{status} {answer}");
+        // An identity may have as many batches in flight as there are slots, however long it waits.
+        harness.tick_after(INTERVAL);
+        assert_eq!(harness.calls.len() as u64, expected, "{status} {answer}");
+        harness.settle();
+        assert_eq!(harness.replies.len(), 12, "{status} {answer}");
+    }
+}
+
+#[test]
+fn others_wait_no_longer_than_an_interval_for_the_slots_of_an_overloaded_node() {
+    let mut harness = quiet(&json!({"retry": {"attempts": 0}}));
+    for refused in 0..3 {
+        harness.now += Duration::from_millis(1);
+        ask(&mut harness, "/_bulk", "many", refused);
+        harness.now += Duration::from_millis(1);
+        harness.answer_with("es-0", 200, &refused_with(429, "rejected_execution_exception"));
+    }
+    assert_eq!(slots(&harness), 1);
+    ask_all(&mut harness, "/_bulk", "many", 4);
+    ask(&mut harness, "/_bulk", "other", 0);
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [1, 0]);
+    harness.tick_after(INTERVAL);
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [1, 1]);
+    harness.finish();
 }

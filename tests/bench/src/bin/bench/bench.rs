@@ -44,12 +44,12 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     results.write_report(&report::whole(options, &conditions, &charts, summary)?)?;
     println!("{}\n\n{}\n", report::overview(options, summary), report::goals(options, summary));
     println!("report, charts and raw numbers: {}", results.folder().display());
-    Ok(exit_code(&measurements))
+    Ok(exit_code(options, &measurements))
 }
 
-/// Returns success if all requests succeeded.
-pub fn exit_code(measurements: &[Measurement]) -> ExitCode {
-    let failed = measurements.iter().any(|measurement| measurement.failed > 0);
+/// Returns success if all requests succeeded that had to.
+pub fn exit_code(options: &Options, measurements: &[Measurement]) -> ExitCode {
+    let failed = options.write_queue.is_none() && measurements.iter().any(|measurement| measurement.failed > 0);
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -69,9 +69,10 @@ impl Bench {
         Ok(Self { options, conditions, site })
     }
 
-    /// Returns the generator of the options' documents.
-    fn documents(&self) -> Documents {
-        Documents::new(self.options.shape.documents, self.options.ids)
+    /// Generates the requests of a workload.
+    fn requests(&self, workload: Workload, limits: Limits) -> Result<Requests> {
+        let documents = Documents::new(self.options.shape.documents, self.options.ids);
+        Requests::make(workload, documents, self.options.callers, limits.duration)
     }
 
     /// Sends every workload to every target in turn until enough documents are written. Each has the same share of
@@ -83,7 +84,7 @@ impl Bench {
         let mut written = 0;
         while written < warmup {
             for workload in &workloads {
-                let mut requests = Rc::new(Requests::make(*workload, self.documents(), limits.duration)?);
+                let mut requests = Rc::new(self.requests(*workload, limits)?);
                 let measured = self.round(*workload, 0, &mut requests, limits).await?;
                 written += measured.iter().map(|measured| measured.documents).sum::<u64>();
                 eprintln!("warm-up: {written} of {warmup} documents");
@@ -95,7 +96,7 @@ impl Bench {
     /// Measures a workload at every target, round after round.
     pub async fn measure(&mut self, workload: Workload) -> Result<Vec<Measurement>> {
         let limits = Limits { duration: self.options.duration(), documents: u64::MAX, rate: workload.rate };
-        let mut requests = Rc::new(Requests::make(workload, self.documents(), limits.duration)?);
+        let mut requests = Rc::new(self.requests(workload, limits)?);
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {
             for measured in self.round(workload, round, &mut requests, limits).await? {

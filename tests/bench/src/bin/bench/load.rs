@@ -132,6 +132,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::num::NonZeroUsize;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -144,7 +145,7 @@ mod tests {
     /// Returns the requests for a load of this many milliseconds.
     fn requests(workload: Workload, milliseconds: u64) -> Rc<Requests> {
         let documents = Documents::new(Kind::Gateway, Ids::Given);
-        Rc::new(Requests::make(workload, documents, Duration::from_millis(milliseconds)).unwrap())
+        Rc::new(Requests::make(workload, documents, NonZeroUsize::MIN, Duration::from_millis(milliseconds)).unwrap())
     }
 
     const SUCCESS: &str = "false";

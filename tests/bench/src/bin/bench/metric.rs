@@ -19,6 +19,8 @@ pub enum Metric {
     /// The latencies of searches that were sent to the nodes at the same time.
     SearchP50,
     SearchP99,
+    /// The percentage of requests with refused operations, if there were any.
+    Refused,
     /// The number of requests that reach the nodes from outside the cluster.
     RequestsToNodes,
     /// The number of times that the kernel has a disk write out its cache, for any process.
@@ -29,7 +31,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the report's order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Throughput,
         Self::P50,
         Self::P99,
@@ -38,6 +40,7 @@ impl Metric {
         Self::ServerCpu,
         Self::SearchP50,
         Self::SearchP99,
+        Self::Refused,
         Self::RequestsToNodes,
         Self::DiskSyncs,
         Self::BytesBetweenNodes,
@@ -58,6 +61,7 @@ impl Metric {
             Self::BytesBetweenNodes => ("bytes between nodes", " per document"),
             Self::SearchP50 => ("p50 of searches", ", ms"),
             Self::SearchP99 => ("p99 of searches", ", ms"),
+            Self::Refused => ("refused requests", ", %"),
             Self::RequestsToNodes => ("requests to the nodes", " per document"),
             Self::DiskSyncs => ("disk syncs", " per document"),
             Self::RequestsPerBatch => ("requests per batch", ""),
@@ -90,6 +94,8 @@ impl Metric {
             Self::BytesBetweenNodes => measurement.bytes_between_nodes as f64 / documents,
             Self::SearchP50 => measurement.search_p50_ms?,
             Self::SearchP99 => measurement.search_p99_ms?,
+            Self::Refused if measurement.failed == 0 => return None,
+            Self::Refused => measurement.failed as f64 / measurement.requests as f64 * 100.0,
             Self::RequestsToNodes => {
                 let forwarded = measurement.filter.map(|counters| counters.batches + counters.passed_through);
                 forwarded.unwrap_or(measurement.requests) as f64 / documents
@@ -114,6 +120,8 @@ mod tests {
         let counts = FilterCounts { batches: 4, batch_requests: 100, passed_through: 6, ..FilterCounts::default() };
         let measurement = Measurement {
             seconds: 2.0,
+            requests: 50,
+            failed: 5,
             documents: 1_000,
             p50_ms: 3.0,
             p99_ms: 4.0,
@@ -128,13 +136,14 @@ mod tests {
             ..Measurement::default()
         };
         let found = Metric::ALL.map(|metric| metric.of(&measurement).unwrap());
-        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 5.0, 6.0, 0.01, 0.03, 7.0, 200.0, 25.0]);
+        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 5.0, 6.0, 10.0, 0.01, 0.03, 7.0, 200.0, 25.0]);
     }
 
     #[test]
     fn an_absent_quantity_has_no_value() {
         let direct = Measurement { seconds: 2.0, documents: 1_000, ..Measurement::default() };
         assert_eq!(Metric::EnvoyCpu.of(&direct), None);
+        assert_eq!(Metric::Refused.of(&direct), None);
         assert_eq!(Metric::RequestsPerBatch.of(&direct), None);
         assert_eq!(Metric::DiskSyncs.of(&direct), None);
         let nothing = Measurement { documents: 0, ..direct };

@@ -1,5 +1,6 @@
 //! The options of a run, from the command line or the environment.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,6 +48,15 @@ pub struct Options {
     /// Measure for this many seconds each time.
     #[arg(long, env = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
+
+    /// Send the requests in the name of this many callers. The filter never merges requests of different callers.
+    #[arg(long, env = "CALLERS", default_value = "1")]
+    pub callers: NonZeroUsize,
+
+    /// Let the nodes' queues for writes hold this many operations on shards instead of 10,000. Requests that a node
+    /// refuses are counted, and the run does not fail because of them.
+    #[arg(long, env = "WRITE_QUEUE")]
+    pub write_queue: Option<u32>,
 
     /// Send this many searches in a second to the nodes at the same time, directly.
     #[arg(long, env = "SEARCHES", value_parser = clap::value_parser!(u32).range(1..))]

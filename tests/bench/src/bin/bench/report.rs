@@ -1,6 +1,7 @@
 //! The report of a run, in Markdown.
 
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 
 use anyhow::Result;
 use bulk_reshuffle_bench::tables::{Spread, spread, table, thousands};
@@ -71,13 +72,16 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         0 => "shared by clients, Envoy and nodes".to_owned(),
         processors => format!("of which the nodes have {processors} alone, and clients and Envoy the others"),
     };
+    let queue = options.write_queue.map_or_else(String::new, |length| format!(" and a write queue of {length}"));
+    let callers =
+        if options.callers == NonZeroUsize::MIN { String::new() } else { format!(" of {} callers", options.callers) };
     let searches = options.searches.map_or_else(String::new, |rate| format!(", and {rate} searches in a second"));
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
         ("machine", format!("{}, {shared}", conditions.machine.title())),
         ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
-        ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
+        ("cluster", format!("3 nodes of {}, each with 512 MiB of heap{queue}", conditions.cluster)),
         ("index", format!("{shards} shards, replicas of each: {replicas}, translog {translog}{pipeline}")),
         ("documents", format!("{}, {ids}", documents.title())),
         ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
@@ -92,7 +96,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         (
             "requests",
             format!(
-                "{} counted, {} of them failed, {} passed through the filter whole",
+                "{} counted{callers}, {} of them failed, {} passed through the filter whole",
                 sum(|measured| measured.requests),
                 sum(|measured| measured.failed),
                 sum(|measured| measured.filter.map_or(0, |counters| counters.passed_through)),

@@ -1,5 +1,6 @@
 //! The prepared requests of a workload.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -29,24 +30,24 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Generates as many requests as one measurement may need.
-    pub fn make(workload: Workload, source: Documents, duration: Duration) -> Result<Self> {
+    /// Generates as many requests as one measurement may need, of this many callers in turn.
+    pub fn make(workload: Workload, source: Documents, callers: NonZeroUsize, duration: Duration) -> Result<Self> {
         let most = (DOCUMENTS_PER_SECOND / workload.documents as f64)
             .min(REQUESTS_PER_CLIENT_SECOND * workload.clients as f64)
             .min(REQUESTS_PER_SECOND);
         let per_second = workload.rate.map_or(most, f64::from);
         let count = (per_second * duration.as_secs_f64()).ceil() as usize;
-        Self::with_count(workload.documents, source, count.max(workload.clients))
+        Self::with_count(workload.documents, source, callers, count.max(workload.clients))
     }
 
-    fn with_count(documents: usize, mut source: Documents, count: usize) -> Result<Self> {
+    fn with_count(documents: usize, mut source: Documents, callers: NonZeroUsize, count: usize) -> Result<Self> {
         let mut made = Self { documents, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
         let name = index_name(0);
         let mut body = String::new();
-        for _ in 0..count {
+        for number in 0..count {
             body.clear();
             (0..documents).try_for_each(|_| source.write_next(&name, &mut body))?;
-            made.add("/_bulk", &body);
+            made.add("/_bulk", (callers > NonZeroUsize::MIN).then_some(number % callers), &body);
         }
         Ok(made)
     }
@@ -55,13 +56,13 @@ impl Requests {
     pub fn searches(rate: u32, duration: Duration) -> Self {
         let count = (f64::from(rate) * duration.as_secs_f64()).ceil() as usize;
         let mut made = Self { documents: 1, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
-        (0..count).for_each(|_| made.add(&format!("/{}/_search", index_name(0)), SEARCH));
+        (0..count).for_each(|_| made.add(&format!("/{}/_search", index_name(0)), None, SEARCH));
         made
     }
 
-    fn add(&mut self, path: &str, body: &str) {
+    fn add(&mut self, path: &str, caller: Option<usize>, body: &str) {
         let start = self.bytes.len();
-        let request = format!("{}{body}", head(path, body.len()));
+        let request = format!("{}{body}", head(path, caller, body.len()));
         let name = index_name(0);
         self.names.extend(memchr::memmem::find_iter(request.as_bytes(), &name).map(|place| start + place));
         self.bytes.extend_from_slice(request.as_bytes());
@@ -90,13 +91,16 @@ pub fn index_name(number: usize) -> String {
     format!("bulk-{number:05}")
 }
 
-fn head(path: &str, content_length: usize) -> String {
+/// Returns the head of a request. Callers differ in a header that could change the answer.
+fn head(path: &str, caller: Option<usize>, content_length: usize) -> String {
+    let caller = caller.map_or_else(String::new, |caller| format!("x-opaque-id: {caller}\r\n"));
     let content_type = if path == "/_bulk" { "application/x-ndjson" } else { "application/json" };
     format!(
         "POST {path} HTTP/1.1\r\n\
          host: elasticsearch\r\n\
          user-agent: bulk-reshuffle-bench\r\n\
          accept: application/json\r\n\
+         {caller}\
          content-type: {content_type}\r\n\
          content-length: {content_length}\r\n\r\n"
     )
@@ -108,7 +112,8 @@ mod tests {
     use crate::documents::{Ids, Kind};
 
     fn requests(documents: usize, count: usize) -> Requests {
-        Requests::with_count(documents, Documents::new(Kind::Gateway, Ids::Given), count).unwrap()
+        let callers = NonZeroUsize::new(2).unwrap();
+        Requests::with_count(documents, Documents::new(Kind::Gateway, Ids::Given), callers, count).unwrap()
     }
 
     #[test]
@@ -135,6 +140,14 @@ mod tests {
             assert!(text.ends_with(&format!("content-length: {}\r\n\r\n{SEARCH}", SEARCH.len())), "{text}");
         }
         assert!(searches.get(3).is_none());
+    }
+
+    #[test]
+    fn callers_send_in_turn() {
+        let requests = requests(1, 3);
+        let heads = [0, 1, 2].map(|number| String::from_utf8_lossy(requests.get(number).unwrap()).into_owned());
+        let found = heads.map(|head| head.split_once("x-opaque-id: ").unwrap().1.lines().next().unwrap().to_owned());
+        assert_eq!(found, ["0", "1", "0"]);
     }
 
     #[test]

@@ -62,6 +62,8 @@ impl Site {
         cluster.distribution = options.cluster;
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
+        let queue = options.write_queue.map(|length| ("thread_pool.write.queue_size".to_owned(), length.into()));
+        cluster.settings.extend(queue);
         cluster.processors = (0..options.node_processors).collect();
         let cluster = Cluster::start(tools, cluster).await?;
         let client = Client::new();

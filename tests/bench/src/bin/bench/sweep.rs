@@ -59,7 +59,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     results.write_report(&whole(&first, &conditions, &all)?)?;
     println!("{}\n\nreport and raw numbers: {}", table(options, &all), results.folder().display());
     let measurements: Vec<_> = all.into_iter().flat_map(|(_, measurements)| measurements).collect();
-    Ok(exit_code(&measurements))
+    Ok(exit_code(options, &measurements))
 }
 
 fn whole(options: &Options, conditions: &Conditions, all: &[(Variant, Vec<Measurement>)]) -> Result<String> {

@@ -153,7 +153,7 @@ function row(name, find, most, { last, rate, mean }) {
   const millis = (key) => duration(average(key) === null ? null : average(key) / 1000);
   const cells = [
     ['Held', `${show(one.held_operations)} ops`, `${some(one.held_requests, 'request', 'requests')}, ${bytes(one.held_bytes)}`, bar(one.held_operations / most, 'held')],
-    ['In flight', `${show(one.in_flight_operations)} ops`, `${some(one.in_flight_batches, 'batch', 'batches')}, ${bytes(one.in_flight_bytes)}`, bar(one.in_flight_operations / most, '')],
+    ['In flight', `${show(one.in_flight_operations)} ops`, `${some(one.in_flight_batches, 'batch', 'batches')}${one.slots ? ` of at most ${one.slots}` : ''}, ${bytes(one.in_flight_bytes)}`, bar(one.in_flight_operations / most, '')],
     ['Batches/s', show(rate(of('batches')))],
     ['Operations/s', show(rate(of('batch_operations')))],
     ['Requests per batch', show(average('batch_requests'))],
