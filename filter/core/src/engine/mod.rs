@@ -81,7 +81,7 @@ use memory::{Charge, Memory};
 use metrics::{Counter, Gauge, Histogram, MetricEvents, Metrics, micros};
 use outbox::Outbox;
 use requests::Requests;
-use response::{Failure, Reading, ending, reveals_a_change};
+use response::{Failure, Reading, ending, has_errors, reveals_a_change};
 use settings::Settings;
 use settlement::Settlement;
 
@@ -427,8 +427,9 @@ impl Engine {
             Some(Purpose::Batch(mut batch)) => {
                 self.note_host(&batch, &mut response);
                 self.incoming.set(response.body.capacity() as u64);
-                self.batch_returned(&mut batch, None, ending(&response));
-                if reveals_a_change(&response.body) {
+                let has_errors = has_errors(&response.body);
+                self.batch_returned(&mut batch, None, ending(&response, has_errors));
+                if has_errors && reveals_a_change(&response.body) {
                     self.cluster.poll_soon(self.now);
                 }
                 let verdict = self.reading().read(&batch, response);

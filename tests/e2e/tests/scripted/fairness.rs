@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{ClusterScript, Item, Recorded, Scene, lines, raise_file_limit};
 use tokio::time::timeout;
 
-/// `dispatch.max_in_flight_per_node`.
-const SLOTS: usize = 16;
+/// The number of slots that a node has at the start.
+const SLOTS: usize = 4;
 
 /// The limit for another client's answer, which takes `hold.interval` (50 ms) on an idle machine.
 const SOON: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ async fn slow_requests_do_not_delay_another_client(slow_path: &str, other_path: 
     }
     assert!(slow.iter().all(|answer| !answer.is_there()));
     let batches = scene.cluster.bulks();
-    assert_eq!(batches.iter().filter(|batch| is_slow(batch)).count(), SLOTS, "the limit of the node");
+    assert_eq!(batches.iter().filter(|batch| is_slow(batch)).count(), SLOTS, "the slots of the node");
     assert_eq!(batches.len(), SLOTS + 3);
     assert_eq!(scene.passed_through().await?, [].into());
 

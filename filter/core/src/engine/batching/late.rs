@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::queue::SlotsKey;
-use super::slot_limit::Ending;
+use super::slot_limit::{End, Ending};
 use super::slow_shards::Apart;
 use super::{Batch, Destination, HeldShare, Holds, Key, Scope};
 use crate::Time;
@@ -93,12 +93,11 @@ impl Holds {
         if ending == Ending::Answered {
             self.slow.answered(slots, time);
         }
-        let is_halved = self.slots.learn(slots, batch.sent, now, ending);
-        let was_late = std::mem::take(&mut batch.is_late);
-        match was_late {
-            true => self.slots.late_is_over(slots, batch.class.identity),
-            false => self.slots.finished(slots, batch.class.identity),
-        }
+        let (was_late, end) = (std::mem::take(&mut batch.is_late), End { sent: batch.sent, now, ending });
+        let is_halved = match was_late {
+            true => self.slots.late_is_over(slots, batch.class.identity, end),
+            false => self.slots.finished(slots, batch.class.identity, end),
+        };
         match was_late {
             _ if batch.scope == Scope::NODE => {}
             true => self.slow.late_is_over(waits, batch.shards(), time, now),

@@ -10,7 +10,7 @@ pub struct SlotLimit {
     slots: usize,
     /// The number of quick batches since the last change.
     quick: usize,
-    /// The time that batches take, smoothed; `None` if none was answered.
+    /// The time that batches take while all slots are in use, smoothed; `None` if none was answered.
     usual: Option<Time>,
     /// The time at which it halved last.
     halved: Option<Time>,
@@ -25,6 +25,26 @@ pub enum Ending {
     Overloaded,
     /// There was no answer for another reason, or it was a refusal.
     Failed,
+}
+
+/// The end of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// The time at which it was sent.
+    pub sent: Time,
+    /// The time at which it has ended.
+    pub now: Time,
+    /// How it has ended.
+    pub ending: Ending,
+}
+
+/// A change of the number of slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// There is one more.
+    Raised,
+    /// There are half as many.
+    Halved,
 }
 
 /// The number of slots at the start.
@@ -49,32 +69,33 @@ impl SlotLimit {
         self.slots.min(most)
     }
 
-    /// Learns from a batch that was sent at this time and has ended now, while all slots were in use or not. Returns
-    /// whether the number of slots halves.
-    pub fn learn(&mut self, sent: Time, now: Time, ending: Ending, is_full: bool, most: usize) -> bool {
-        let time = now.saturating_sub(sent);
+    /// Learns from a batch that has ended, while all slots were in use or not. Returns how the number of slots changes.
+    pub fn learn(&mut self, end: End, is_full: bool, most: usize) -> Option<Change> {
+        let End { sent, now, ending } = end;
         match ending {
-            Ending::Answered => self.answered(time, is_full, most),
+            Ending::Answered if is_full => self.answered(now.saturating_sub(sent), most),
             Ending::Overloaded if self.halved.is_none_or(|halved| sent > halved) => {
                 (self.slots, self.quick, self.halved) = ((self.slots(most) / 2).max(1), 0, Some(now));
-                return true;
+                Some(Change::Halved)
             }
-            Ending::Overloaded | Ending::Failed => {}
+            Ending::Answered | Ending::Overloaded | Ending::Failed => None,
         }
-        false
     }
 
-    fn answered(&mut self, time: Time, is_full: bool, most: usize) {
+    /// Learns from a batch that took this long while all slots were in use.
+    fn answered(&mut self, time: Time, most: usize) -> Option<Change> {
         let usual = *self.usual.get_or_insert(time);
         let rest = usual.saturating_sub(usual / SMOOTHING_DIVISOR);
         self.usual = Some(rest.saturating_add(time / SMOOTHING_DIVISOR));
-        if !is_full || self.slots >= most || time > usual.saturating_mul(QUICK_FACTOR) {
-            return;
+        if self.slots >= most || time > usual.saturating_mul(QUICK_FACTOR) {
+            return None;
         }
         self.quick = self.quick.saturating_add(1);
-        if self.quick >= self.slots {
-            (self.slots, self.quick) = (self.slots.saturating_add(1), 0);
+        if self.quick < self.slots {
+            return None;
         }
+        (self.slots, self.quick) = (self.slots.saturating_add(1), 0);
+        Some(Change::Raised)
     }
 }
 
@@ -88,10 +109,14 @@ mod tests {
         Time::from_millis(millis)
     }
 
+    fn end(sent: u64, took: u64, ending: Ending) -> End {
+        End { sent: millis(sent), now: millis(sent + took), ending }
+    }
+
     /// Learns from batches that were all sent at `sent` and take this long.
     fn learn(limit: &mut SlotLimit, batches: usize, sent: u64, took: u64, ending: Ending) {
         for _ in 0..batches {
-            limit.learn(millis(sent), millis(sent + took), ending, true, MOST);
+            limit.learn(end(sent, took, ending), true, MOST);
         }
     }
 
@@ -117,7 +142,7 @@ mod tests {
         learn(&mut limit, 1, 0, 21, Ending::Answered);
         assert_eq!(limit.slots(MOST), 4);
         for _ in 0..100 {
-            limit.learn(millis(0), millis(10), Ending::Answered, false, MOST);
+            limit.learn(end(0, 10, Ending::Answered), false, MOST);
         }
         learn(&mut limit, 100, 0, 10, Ending::Failed);
         assert_eq!(limit.slots(MOST), 4);
@@ -142,7 +167,7 @@ mod tests {
         assert_eq!(limit.slots(MOST), 2);
         // A lower maximum counts from now on.
         let mut limit = SlotLimit { slots: 16, ..SlotLimit::default() };
-        limit.learn(millis(0), millis(1), Ending::Overloaded, true, 6);
+        limit.learn(end(0, 1, Ending::Overloaded), true, 6);
         assert_eq!(limit.slots(MOST), 3);
     }
 }

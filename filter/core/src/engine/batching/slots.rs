@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::queue::{QueueEntry, SlotsKey, Ticket};
-use super::slot_limit::{Ending, INITIAL_SLOTS};
+use super::slot_limit::{Change, End, INITIAL_SLOTS};
 use super::upstream_slots::UpstreamSlots;
 use crate::Time;
 use crate::engine::head::Identity;
@@ -118,32 +118,24 @@ impl Slots {
         }
     }
 
-    /// Learns from a batch that was sent at this time and has ended, but still counts as in flight, how many slots its
-    /// upstream has. Returns whether their number halves.
-    pub fn learn(&mut self, key: SlotsKey, sent: Time, now: Time, ending: Ending) -> bool {
-        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return false };
-        let (is_full, before) = (!slots.has_room_for(1, self.most), slots.limit.slots(self.most));
-        let is_halved = slots.limit.learn(sent, now, ending, is_full, self.most);
-        if slots.limit.slots(self.most) != before {
-            self.list_all(key);
-        }
-        is_halved
-    }
-
     /// Returns the number of slots of each upstream for requests that do not ask the cluster to wait.
     pub fn limits(&self) -> impl Iterator<Item = (UpstreamId, usize)> {
         let prompt = self.slots.iter().filter(|(key, _)| !key.waits);
         prompt.map(|(key, slots)| (key.upstream, slots.limit.slots(self.most)))
     }
 
-    /// Counts a batch as no longer in flight.
-    pub fn finished(&mut self, key: SlotsKey, identity: Identity) {
-        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return };
+    /// Counts a batch as no longer in flight, and learns from its end how many slots the upstream has. Returns whether
+    /// their number halves.
+    pub fn finished(&mut self, key: SlotsKey, identity: Identity, end: End) -> bool {
+        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return false };
+        let change = slots.learn(end, self.most);
         slots.finished(identity);
         // Usually nothing is blocked.
         if slots.is_blocked() {
             self.opened(key, identity);
+            self.changed(key, change);
         }
+        change == Some(Change::Halved)
     }
 
     /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there may be slots
@@ -153,11 +145,21 @@ impl Slots {
         self.opened(key, identity);
     }
 
-    /// Counts a late batch as no longer in flight.
-    pub fn late_is_over(&mut self, key: SlotsKey, identity: Identity) {
-        let slots = found(self.slots.get_mut(&key), IN_FLIGHT);
-        let freed = slots.and_then(|slots| slots.late_is_over(identity, self.most));
+    /// Counts a late batch as no longer in flight, and learns from its end like [`finished`](Self::finished).
+    pub fn late_is_over(&mut self, key: SlotsKey, identity: Identity, end: End) -> bool {
+        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return false };
+        let change = slots.learn(end, self.most);
+        let freed = slots.late_is_over(identity, self.most);
         freed.into_iter().for_each(|identity| self.opened(key, identity));
+        self.changed(key, change);
+        change == Some(Change::Halved)
+    }
+
+    /// Notes that the number of slots has changed or not. It seldom does, so it may take a while with many identities.
+    fn changed(&mut self, key: SlotsKey, change: Option<Change>) {
+        if change.is_some() {
+            self.list_all(key);
+        }
     }
 
     /// Notes that a slot of an identity may have become free.
@@ -220,7 +222,7 @@ impl Slots {
         self.waiting.extend(since.map(|since| (since, key, identity)));
     }
 
-    /// Does the same for each identity. The number of slots seldom changes, so it may take a while with many of them.
+    /// Does the same for each identity.
     fn list_all(&mut self, key: SlotsKey) {
         let Some(slots) = self.slots.get_mut(&key) else { return };
         let identities: Vec<Identity> = slots.queues().map(|(identity, _)| identity).collect();

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::queue::{QueueEntry, Ticket};
-use super::slot_limit::SlotLimit;
+use super::slot_limit::{Change, End, SlotLimit};
 use crate::Time;
 use crate::engine::head::Identity;
 use crate::invariant::{Count, found};
@@ -45,6 +45,13 @@ impl UpstreamSlots {
     /// Returns whether `more` further batches may be in flight, if there may be `most` slots.
     pub fn has_room_for(&self, more: usize, most: usize) -> bool {
         self.in_flight.saturating_add(more) <= self.limit.slots(most)
+    }
+
+    /// Learns from the end of a batch that still counts as in flight, if there may be `most` slots. Returns how their
+    /// number changes.
+    pub fn learn(&mut self, end: End, most: usize) -> Option<Change> {
+        let is_full = !self.has_room_for(1, most);
+        self.limit.learn(end, is_full, most)
     }
 
     /// Returns whether any entry is blocked.

@@ -8,5 +8,5 @@ mod reading;
 mod verdict;
 
 pub use failure::Failure;
-pub use reading::{Reading, ending, reveals_a_change};
+pub use reading::{Reading, ending, has_errors, reveals_a_change};
 pub use verdict::{Items, Misplaced, Verdict};

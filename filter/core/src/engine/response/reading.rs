@@ -171,7 +171,12 @@ fn uncertain_part(request: &Request, held: &HeldShare, items: &[AnswerItem]) -> 
     (!uncertain.is_empty()).then(|| HeldShare { selection: Positions::from_iter(uncertain), ..held.clone() })
 }
 
-/// Returns whether an answer shows that an index or a shard no longer matches the table.
+/// Returns whether the answer to a batch has errors, which it says at its beginning.
+pub fn has_errors(body: &[u8]) -> bool {
+    HAS_ERRORS.find(body.get(..100).unwrap_or(body)).is_some()
+}
+
+/// Returns whether an answer with errors shows that an index or a shard no longer matches the table.
 pub fn reveals_a_change(body: &[u8]) -> bool {
     const ERRORS: &[&str] = &[
         "index_not_found_exception",
@@ -180,12 +185,13 @@ pub fn reveals_a_change(body: &[u8]) -> bool {
         "unavailable_shards_exception",
         "no_shard_available_action_exception",
     ];
-    has_errors(body) && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
+    ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
 }
 
-/// Returns how a call with a batch ended, given the node's answer. A node is overloaded if its queue for writes is full or
-/// if it has too little memory. A block of an index has the same status 429, but says nothing about the node.
-pub fn ending(response: &Response) -> Ending {
+/// Returns how a call with a batch ended, given the node's answer, and whether it has errors. A node is overloaded if its
+/// queue for writes is full or if it has too little memory. A block of an index has the same status 429, but says nothing
+/// about the node.
+pub fn ending(response: &Response, has_errors: bool) -> Ending {
     const ERRORS: [&str; 3] = [
         r#""type":"es_rejected_execution_exception""#,
         r#""type":"rejected_execution_exception""#,
@@ -193,7 +199,7 @@ pub fn ending(response: &Response) -> Ending {
     ];
     let may_be = match response.status {
         429 => true,
-        200 => has_errors(&response.body) && BUSY.find(&response.body).is_some(),
+        200 => has_errors && BUSY.find(&response.body).is_some(),
         _ => false,
     };
     let is_in = |error: &&str| memchr::memmem::find(&response.body, error.as_bytes()).is_some();
@@ -202,11 +208,6 @@ pub fn ending(response: &Response) -> Ending {
         200 => Ending::Answered,
         _ => Ending::Failed,
     }
-}
-
-/// Returns whether an answer has errors, which it says at its beginning.
-fn has_errors(body: &[u8]) -> bool {
-    HAS_ERRORS.find(body.get(..100).unwrap_or(body)).is_some()
 }
 
 /// Returns whether a refusal may be caused by one request, and not by the caller (401) or the node (5xx).
