@@ -7,11 +7,8 @@ use serde_json::json;
 use crate::bodies::Operations;
 use crate::trial::{Cost, Plan};
 
-/// The number of slots of a node at the start: the limit of concurrent batches of one identity.
-const SLOTS: usize = 4;
-
-/// `dispatch.max_in_flight_per_node`: the limit of late batches that give their slots back.
-const MOST: usize = 16;
+/// The limit of concurrent batches of one identity at a node.
+const SLOTS: usize = 16;
 
 /// Sends requests of one identity, each with a different `x-opaque-id`, which the nodes do not answer. Checks that at
 /// most this many batches for each node and path are in flight.
@@ -51,10 +48,10 @@ async fn others_do_not_wait_for_requests_that_hang_or_wait_for_a_refresh() -> Re
     Ok(())
 }
 
-/// As many late batches as there may be slots give their slots back.
+/// As many late batches as there are slots give their slots back.
 #[tokio::test(flavor = "multi_thread")]
 async fn others_do_not_wait_for_64_requests_whose_batches_are_late() -> Result<()> {
     let plan = Plan::new("64 requests to /i/_bulk that hang and are late".to_owned());
     let plan = plan.config(json!({"hold": {"late_after": "10ms"}}));
-    run(plan, 64, &[PLAIN], SLOTS + MOST).await
+    run(plan, 64, &[PLAIN], 2 * SLOTS).await
 }
