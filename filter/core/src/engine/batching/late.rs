@@ -93,7 +93,10 @@ impl Holds {
         if ending == Ending::Answered {
             self.slow.answered(slots, time);
         }
-        let (was_late, end) = (std::mem::take(&mut batch.is_late), End { sent: batch.sent, now, ending });
+        let was_late = std::mem::take(&mut batch.is_late);
+        // A late batch of suspects alone says something about their shards, not about the node.
+        let is_about_node = !was_late || batch.scope == Scope::NODE;
+        let end = End { sent: batch.sent, now, ending: if is_about_node { ending } else { Ending::Failed } };
         let is_halved = match was_late {
             true => self.slots.late_is_over(slots, batch.class.identity, end),
             false => self.slots.finished(slots, batch.class.identity, end),

@@ -89,6 +89,22 @@ fn a_slow_shard_has_one_batch_in_flight_which_no_other_shard_waits_for() {
 }
 
 #[test]
+fn time_outs_of_a_slow_shard_alone_leave_the_slots_of_its_node() {
+    let halved = |harness: &Harness| harness.counted(|counter| matches!(counter, Counter::SlotsHalved(_)));
+    let mut harness = with_slow_shard();
+    harness.envoy_says("es-0", 504, "upstream request timeout");
+    // Nothing shows yet that the shard alone is slow.
+    assert_eq!(halved(&harness), 1);
+    for _ in 0..3 {
+        write(&mut harness, &[0]);
+        harness.tick_after(LATE);
+        assert_eq!(in_flight(&harness), [[0]]);
+        harness.envoy_says("es-0", 504, "upstream request timeout");
+    }
+    assert_eq!((halved(&harness), late(&harness)), (1, 4));
+}
+
+#[test]
 fn a_suspect_is_cleared_by_a_quick_batch_of_it_alone() {
     let mut harness = harness(json!({}));
     write(&mut harness, &[0, 3]);
