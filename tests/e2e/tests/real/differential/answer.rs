@@ -94,6 +94,9 @@ fn plain(response: &Response) -> Vec<u8> {
     gzip::plain(&response.headers, &response.body).unwrap()
 }
 
+/// Half a character. Clusters accept it in an id, and write it in the answer. `serde_json` does not.
+static SURROGATE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(u[dD][89a-fA-F][0-9a-fA-F]{2})").unwrap());
+
 impl Body {
     fn read(bytes: &[u8], side: Side) -> Self {
         let Ok(text) = std::str::from_utf8(bytes) else {
@@ -102,7 +105,8 @@ impl Body {
         };
         let text = text.replace(side.twin(), "twin");
         let yaml = || text.starts_with("---").then(|| serde_saphyr::from_str(&text).ok()).flatten();
-        match serde_json::from_str::<Value>(&text).ok().or_else(yaml) {
+        let surrogates = || serde_json::from_str(&SURROGATE.replace_all(&text, r"\\$1")).ok();
+        match serde_json::from_str::<Value>(&text).ok().or_else(yaml).or_else(surrogates) {
             Some(mut tree) => {
                 blur(&mut tree);
                 Self::Tree { tree, keys: keys(&text), lines: text.lines().count() }
@@ -141,6 +145,12 @@ pub fn blur(value: &mut Value) {
             }
             if let Some(Value::String(id)) = fields.get_mut("_id") {
                 *id = blur_id(id);
+            }
+            // The filter has generated an id if it does not know yet that the index is gone. A cluster has not.
+            if fields.get("error").is_some_and(|error| error["type"] == "index_not_found_exception")
+                && let Some(id) = fields.get_mut("_id").filter(|id| id.is_null())
+            {
+                *id = json!("generated");
             }
             blur_cause(fields);
             fields.values_mut().for_each(blur);
