@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::{Object, object};
 pub use admin_path::AdminPath;
 pub use credentials::Credentials;
-pub use dispatch::{Dispatch, Level};
+pub use dispatch::{Compress, Dispatch, Level};
 pub use enabled::Enabled;
 use field::{duration, show_duration, upstream_name, upstream_names};
 pub use harmless_headers::HarmlessHeaders;

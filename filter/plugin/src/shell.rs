@@ -23,6 +23,11 @@ pub enum Flow {
     All(Vec<Vec<u8>>),
 }
 
+/// Where the zone of this Envoy may stand: in its own configuration, or in the labels of its pod, which Istio's agent passes
+/// on. Kubernetes copies a node's zone to the labels of its pods.
+const ZONES: [&[&str]; 2] =
+    [&["xds", "node", "locality", "zone"], &["xds", "node", "metadata", "LABELS", "topology.kubernetes.io/zone"]];
+
 /// The state that a root and its streams share: the engine, and everything needed to carry out its commands.
 ///
 /// No borrow is held during a call to Envoy, because Envoy may call back.
@@ -46,7 +51,7 @@ impl Shell {
     pub fn new(root: u32, config: Config, build: Build, wake_up: WakeUp) -> Self {
         let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
         engine.set_build(build);
-        if let Some(zone) = text_property(&["xds", "node", "locality", "zone"]) {
+        if let Some(zone) = ZONES.into_iter().find_map(text_property) {
             engine.set_zone(zone);
         }
         Self {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bulk_reshuffle::bulk::ActionLine;
-use bulk_reshuffle::config::Config;
+use bulk_reshuffle::config::{Compress, Config};
 use bulk_reshuffle::engine::metrics::{Counter, MetricEvents};
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, RequestId, Response};
 
@@ -29,7 +29,7 @@ pub fn run(cluster: &Cluster, arrivals: &Arrivals, settings: &Settings) -> Resul
     let mut config = cluster.config().clone();
     config.hold.interval = Duration::from_secs_f64(settings.interval / 1000.0);
     config.hold.early_release = settings.early_release;
-    config.dispatch.compress = false;
+    config.dispatch.compress = Compress::Never;
     // The cluster does not change during the run.
     config.cluster_state.refresh = Duration::from_secs(1_000_000_000);
     let mut simulation = Simulation::new(cluster, arrivals, settings, &config)?;

@@ -1,6 +1,8 @@
+use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::field::{count, duration, show_duration};
 use super::{ConfigError, HarmlessHeaders, IdentityHeaders};
@@ -25,8 +27,8 @@ pub struct Dispatch {
     /// The timeout of each call.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
-    /// Whether batches are compressed with gzip.
-    pub compress: bool,
+    /// Which batches are compressed with gzip.
+    pub compress: Compress,
 }
 
 impl Default for Dispatch {
@@ -37,7 +39,7 @@ impl Default for Dispatch {
             max_in_flight_per_node: 16,
             identity: IdentityHeaders::default(),
             timeout: Duration::from_secs(60),
-            compress: false,
+            compress: Compress::default(),
         }
     }
 }
@@ -67,4 +69,53 @@ pub enum Level {
     Node,
     /// A batch carries operations for one shard. Operations with an unknown shard travel as with `Node`.
     Shard,
+}
+
+/// Which batches are compressed: `true`, `false` or `"other_zones"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compress {
+    /// All.
+    Always,
+    /// None.
+    Never,
+    /// Those for nodes that are known to be in another zone than this Envoy. Clouds charge for bytes between zones.
+    #[default]
+    OtherZones,
+}
+
+/// The text for [`Compress::OtherZones`].
+const OTHER_ZONES: &str = "other_zones";
+
+impl Serialize for Compress {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Always => to.serialize_bool(true),
+            Self::Never => to.serialize_bool(false),
+            Self::OtherZones => to.serialize_str(OTHER_ZONES),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Compress {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(CompressVisitor)
+    }
+}
+
+struct CompressVisitor;
+
+impl Visitor<'_> for CompressVisitor {
+    type Value = Compress;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "a boolean or {OTHER_ZONES:?}")
+    }
+
+    fn visit_bool<E: Error>(self, compress: bool) -> Result<Compress, E> {
+        Ok(if compress { Compress::Always } else { Compress::Never })
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Compress, E> {
+        if text == OTHER_ZONES { Ok(Compress::OtherZones) } else { Err(E::invalid_value(Unexpected::Str(text), &self)) }
+    }
 }

@@ -126,7 +126,7 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#""hold":{"flush_threshold_size":"0"}"#, "hold.flush_threshold_size", "a size"),
         (r#""hold":{"early_release":"yes"}"#, "hold.early_release", "a boolean"),
         (r#""dispatch":{"max_in_flight":0}"#, "dispatch.max_in_flight", "from 1 to 65535"),
-        (r#""dispatch":{"compress":"gzip"}"#, "dispatch.compress", "a boolean"),
+        (r#""dispatch":{"compress":"gzip"}"#, "dispatch.compress", "expected a boolean or \"other_zones\""),
         (r#""dispatch":{"level":"index"}"#, "dispatch.level", "expected `node` or `shard`"),
         (r#""header_pause":"maybe""#, "header_pause", "expected one of `auto`, `stop`, `buffer`"),
         (r#""missing_id":"make""#, "missing_id", "expected one of `pass`, `generate`, `direct`"),

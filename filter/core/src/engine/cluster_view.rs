@@ -3,7 +3,7 @@ use std::rc::Rc;
 use hashbrown::HashSet;
 
 use crate::Time;
-use crate::config::{Config, RuntimeSettings};
+use crate::config::{Compress, Config, NodeUpstreams, RuntimeSettings};
 use crate::routing::{
     PollAction, PollEvent, RefreshError, RoutingTable, SharedData, Silence, StateCache, UpstreamCheck, UpstreamId,
     Upstreams, Version,
@@ -17,6 +17,10 @@ pub struct ClusterView {
     pub upstreams: Upstreams,
     /// The upstreams without a node in the latest table.
     gone: HashSet<UpstreamId>,
+    /// The zone of this Envoy, if it has one.
+    zone: Option<String>,
+    /// The upstreams that lead to another zone.
+    in_other_zones: HashSet<UpstreamId>,
     /// Whether work on the state is paused until the next wake-up, so that a callback stays short.
     is_paused: bool,
     /// Whether there was work on the state since the last [`take_work`](Self::take_work).
@@ -30,6 +34,8 @@ impl ClusterView {
             state: StateCache::new(config, worker, shared),
             upstreams: Upstreams::of(config),
             gone: HashSet::new(),
+            zone: None,
+            in_other_zones: HashSet::new(),
             is_paused: false,
             has_worked: false,
         }
@@ -164,6 +170,36 @@ impl ClusterView {
         self.gone = gone.into_iter().collect();
     }
 
+    /// Sets the zone of this Envoy.
+    pub fn set_zone(&mut self, zone: String, nodes: &NodeUpstreams) {
+        self.zone = Some(zone);
+        self.compare_zones(nodes);
+    }
+
+    /// Returns the zone of this Envoy, if it has one.
+    pub fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    /// Returns whether batches for an upstream are compressed.
+    #[inline]
+    pub fn compresses(&self, compress: Compress, upstream: UpstreamId) -> bool {
+        match compress {
+            Compress::Always => true,
+            Compress::Never => false,
+            Compress::OtherZones => self.in_other_zones.contains(&upstream),
+        }
+    }
+
+    /// Returns whether batches for any upstream may be compressed, now or with a later table.
+    pub fn may_compress(&self, compress: Compress) -> bool {
+        match compress {
+            Compress::Always => true,
+            Compress::Never => false,
+            Compress::OtherZones => self.zone.is_some(),
+        }
+    }
+
     /// Returns whether work on the state is paused until the next wake-up.
     pub fn is_paused(&self) -> bool {
         self.is_paused
@@ -210,10 +246,20 @@ impl ClusterView {
     }
 
     /// Adopts the newest routing table. If it has changed, returns the upstreams for which it has no node.
-    pub fn update_table(&mut self) -> Option<Vec<UpstreamId>> {
+    pub fn update_table(&mut self, nodes: &NodeUpstreams) -> Option<Vec<UpstreamId>> {
         let table = self.state.new_table(&mut self.upstreams)?;
         self.has_worked = true;
-        Some(self.upstreams.ids().filter(|upstream| !table.has_node(*upstream)).collect())
+        let gone = self.upstreams.ids().filter(|upstream| !table.has_node(*upstream)).collect();
+        self.compare_zones(nodes);
+        Some(gone)
+    }
+
+    /// Finds the upstreams that lead to another zone. An unknown zone does not count.
+    fn compare_zones(&mut self, nodes: &NodeUpstreams) {
+        let is_other = |node| self.zone().zip(nodes.zone(node)).is_some_and(|(own, zone)| own != zone);
+        let of_nodes = self.table().into_iter().flat_map(|table| table.nodes());
+        let others = of_nodes.filter(|(node, _)| is_other(node)).filter_map(|(_, upstream)| upstream.ok());
+        self.in_other_zones = others.collect();
     }
 
     /// Returns the cluster's run-time settings, and the problems with them, if they have changed, and whether another

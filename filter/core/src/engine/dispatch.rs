@@ -50,13 +50,15 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
         }
     }
     observe::count_sent(metrics, &batch, body.len());
-    if config.dispatch.compress {
+    let mut headers = requests.headers(batch.caller);
+    if cluster.compresses(config.dispatch.compress, batch.upstream) {
+        let encoding = ("content-encoding".to_owned(), "gzip".to_owned());
+        headers = headers.iter().cloned().chain([encoding]).collect();
         let zipped = gzip(&body);
         outbox.hand_out(body.capacity().saturating_add(zipped.capacity()) as u64);
         body = zipped;
     }
     outbox.hand_out(body.capacity() as u64);
-    let headers = requests.headers(batch.caller);
     Some(Call {
         timeout: batch_timeout(&headers, config.dispatch.timeout),
         headers,

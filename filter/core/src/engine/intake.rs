@@ -224,7 +224,9 @@ impl Intake {
         let caller = settlement.requests.enter(&head, &settlement.config.dispatch.identity);
         let charge = settlement.memory.charge(Request::least_memory(&head));
         let (config, apart) = (Rc::clone(settlement.config), settlement.holds.apart());
-        Ok(Request::new(Basis { head, config, table, apart, round_robin: self.round_robin }, caller, charge))
+        let may_compress = settlement.cluster.may_compress(config.dispatch.compress);
+        let basis = Basis { head, config, table, apart, round_robin: self.round_robin, may_compress };
+        Ok(Request::new(basis, caller, charge))
     }
 
     /// Changes a request whose body has not ended, within the memory that is left.

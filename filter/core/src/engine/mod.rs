@@ -156,7 +156,7 @@ impl Engine {
 
     /// Sets the zone of this Envoy.
     pub fn set_zone(&mut self, zone: String) {
-        self.intake.observations.zone = Some(zone);
+        self.cluster.set_zone(zone, &self.settings.current.nodes);
     }
 
     /// Returns whether a request passes through and is observed.
@@ -571,7 +571,7 @@ impl Engine {
                 }
             }
         }
-        if let Some(gone) = self.cluster.update_table() {
+        if let Some(gone) = self.cluster.update_table(&self.settings.current.nodes) {
             self.redirect_from(&gone);
         }
         if let Some((settings, invalid, is_reported)) = self.cluster.new_settings() {
@@ -614,7 +614,6 @@ impl Engine {
             healths: &self.healths,
             requests: self.requests.len(),
             vm_memory: self.vm_memory,
-            zone: self.intake.observations.zone.as_deref(),
             writers: &self.intake.observations.writers,
         };
         (&mut self.admin, &self.requests, view)

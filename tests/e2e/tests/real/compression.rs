@@ -1,5 +1,6 @@
 use bulk_reshuffle_e2e::gzip::{self, Compression};
 use bulk_reshuffle_e2e::{bulk_request, lines};
+use bulk_reshuffle_stack::EnvoyOptions;
 use serde_json::{Value, json};
 
 use crate::shared_scene::SharedScene;
@@ -45,5 +46,26 @@ async fn nodes_accept_compressed_batches() {
     let wrong = "{\"index\":{\"_index\":\"batches\",\"_id\":\"w\"}}\n{\"n\":\"many\"}\n";
     let answer = scene.bulk(wrong).await.ok().unwrap().json().unwrap();
     assert_eq!(answer["items"][0]["index"]["error"]["type"], "mapper_parsing_exception");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_for_nodes_in_other_zones_are_compressed() {
+    let in_zone = |config: &mut Value| {
+        config["node"]["locality"] = json!({"zone": "z1"});
+        Ok(())
+    };
+    let change = |options: EnvoyOptions| EnvoyOptions { is_shared: false, ..options.edit(in_zone) };
+    let (scene, received) = SharedScene::start_recorded("zones", json!({}), change).await;
+    scene.index("zoned", json!({"index.number_of_shards": 3})).await;
+    let answer = scene.bulk(&lines::documents("zoned", 0..1_000)).await.ok().unwrap().json().unwrap();
+    assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), 1_000));
+    assert_eq!(scene.documents("zoned").await, 1_000);
+    for node in 0..3 {
+        let batches = received.bulks_at(node);
+        assert!(!batches.is_empty(), "node {node} got nothing");
+        let zipped = batches.iter().filter(|batch| batch.header("content-encoding") == Some("gzip")).count();
+        assert_eq!(zipped, if node == 1 { 0 } else { batches.len() }, "batches for node {node}");
+    }
     scene.end().await;
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Item, Reaction, Recorded, Scene, lines};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Checks that a batch is declared as gzip, is gzip, and does not request a compressed answer.
 fn assert_compressed(batch: &Recorded, plain: &str) {
@@ -38,4 +38,30 @@ async fn batches_are_compressed_also_when_retried_or_redirected() -> Result<()> 
     // The counter has uncompressed bytes.
     assert_eq!(scene.counted("batch_bytes_total.upstream.es-2").await?, 2 * books[1].len() as u64);
     scene.finish().await
+}
+
+/// The zone of an Envoy stands in its configuration. If not, it stands in the labels of its pod, if these are known.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_for_another_zone_are_compressed() -> Result<()> {
+    let labels = json!({"LABELS": {"topology.kubernetes.io/zone": "a"}});
+    for node in [json!({"locality": {"zone": "b"}, "metadata": labels}), json!({"metadata": labels})] {
+        let own = if node["locality"].is_null() { "a" } else { "b" };
+        let script = ClusterScript::three_nodes().zones(&["a", "b"]);
+        let in_zone = move |config: &mut Value| {
+            config["node"].as_object_mut().unwrap().extend(node.as_object().unwrap().clone());
+            Ok(())
+        };
+        let scene = Scene::of(script).own_envoy().edit(in_zone).start().await?;
+        let books = [0, 1, 2].map(|node| lines::large("books", &scene.cluster.book(node, 0).unwrap(), 10_000));
+        scene.bulk("/_bulk", books.concat()).await?.ok()?;
+        for (node, zone) in ["a", "b", own].into_iter().enumerate() {
+            let batch = scene.cluster.only_bulk_at(node)?;
+            match zone == own {
+                true => assert_eq!((batch.header("content-encoding"), &batch.body[..]), (None, books[node].as_bytes())),
+                false => assert_compressed(&batch, &books[node]),
+            }
+        }
+        scene.finish().await?;
+    }
+    Ok(())
 }

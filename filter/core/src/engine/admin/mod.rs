@@ -232,8 +232,6 @@ pub(super) struct View<'a> {
     pub requests: usize,
     /// The last reported memory size of the VM, in bytes.
     pub vm_memory: u64,
-    /// The zone of this Envoy, if it has one.
-    pub zone: Option<&'a str>,
     pub writers: &'a Writers,
 }
 

@@ -140,6 +140,8 @@ struct Worker {
 struct OneNode<'a> {
     id: &'a str,
     name: &'a str,
+    /// The zone of the node; `None` if it reports none.
+    zone: Option<&'a str>,
     /// The reason why batches do not go to the node's own upstream; `None` if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_upstream: Option<&'static str>,
@@ -217,7 +219,7 @@ impl ReportedHealth {
 impl<'a> Status<'a> {
     /// Returns the status.
     pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
-        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, zone, writers, .. } = view;
+        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, writers, .. } = view;
         let nodes = nodes_by_name(cluster);
         let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
@@ -244,7 +246,7 @@ impl<'a> Status<'a> {
                 stale: cluster.is_stale(*now),
             }),
             state_problem: cluster.problem().map(ToString::to_string),
-            totals: all(totals, *zone),
+            totals: all(totals, cluster.zone()),
             worker: Worker {
                 uptime_milliseconds: millis(*now),
                 requests: *requests,
@@ -263,6 +265,7 @@ impl<'a> Status<'a> {
                 .map(|(node, meant, unrouted)| OneNode {
                     id: &node.id,
                     name: &node.name,
+                    zone: settings.current.nodes.zone(node),
                     without_upstream: unrouted.map(Unrouted::name),
                     upstream: meant.map_or(OfNode::None { upstream: () }, |meant| OfNode::Some(upstream(meant))),
                 })

@@ -34,15 +34,12 @@ pub const TRANSPORT_HEADERS: &[&str] = &[
 
 /// Returns the caller with these headers, whatever their order. Returns `None` if a header is not UTF-8, because it
 /// could not be forwarded.
-pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, dispatch, .. }: &Config) -> Option<Caller> {
+pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, .. }: &Config) -> Option<Caller> {
     let mut kept = headers
         .into_iter()
         .filter(|(name, _)| !TRANSPORT_HEADERS.contains(&name.as_str()) && !harmless_headers.contains(name))
         .map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
         .collect::<Option<Vec<_>>>()?;
-    if dispatch.compress {
-        kept.push(("content-encoding".to_owned(), "gzip".to_owned()));
-    }
     // The sort is stable, so that the values of a repeated header keep their order. Pseudo-headers come first.
     kept.sort_by(|(left, _), (right, _)| left.cmp(right));
     Some(kept.into())

@@ -41,8 +41,6 @@ pub struct Observations {
     shares: usize,
     /// The time from the end of a request to its answer, of the quickest ones.
     latency: Time,
-    /// The zone of this Envoy, if it has one.
-    pub zone: Option<String>,
     /// Who writes how.
     pub writers: Writers,
 }
@@ -100,7 +98,6 @@ impl Observations {
             next: 0,
             shares: 0,
             latency: FIRST_LATENCY,
-            zone: None,
             writers: Writers::default(),
         }
     }
@@ -241,7 +238,7 @@ impl Observations {
         if bytes.is_empty() {
             return;
         }
-        let (config, zone) = (Rc::clone(settlement.config), self.zone.as_deref());
+        let (config, zone) = (Rc::clone(settlement.config), settlement.cluster.zone());
         let crossings = settlement
             .cluster
             .table()

@@ -339,8 +339,7 @@ impl Request {
     /// Returns the bytes of its longest temporary copy: its lines for a batch, or its items for the reply.
     fn scratch(&self) -> u64 {
         let sent = self.body.sent();
-        sent.saturating_add(if self.basis.config.dispatch.compress { sent } else { 0 })
-            .max(self.printed(self.answer_room.items()))
+        sent.saturating_add(if self.basis.may_compress { sent } else { 0 }).max(self.printed(self.answer_room.items()))
     }
 
     /// Returns the bytes of an answer of this length as it is printed.

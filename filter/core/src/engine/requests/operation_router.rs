@@ -40,6 +40,8 @@ pub struct Basis {
     pub apart: Apart,
     /// The round-robin counter that chooses a node for its operations without an id.
     pub round_robin: usize,
+    /// Whether its batches may be compressed, which needs memory.
+    pub may_compress: bool,
 }
 
 /// What is known about the operations of a request that were routed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index};
+use super::harness::{Harness, id_on, index, state, zoned_state};
 use crate::bulk::{Inflater, gzip as zipped};
 use crate::engine::command::Call;
 use crate::engine::metrics::Counter;
@@ -111,6 +111,75 @@ fn batches_are_compressed_if_configured_for_every_attempt() {
     assert_eq!(ids.map(|id| harness.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
     let bytes = harness.counted(|counter| matches!(counter, Counter::BatchBytes(_)));
     assert_eq!(bytes, 3 * lines.len() as u64 * 2);
+}
+
+/// Returns the upstreams of the compressed batches of a request that writes to all three nodes.
+fn compressed(harness: &mut Harness) -> Vec<String> {
+    harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 1), id_on(2, 2)]));
+    harness.woken();
+    assert_eq!(harness.calls.len(), 3);
+    let is_gzip = |call: &&Call| call.headers.iter().any(|(name, _)| name == "content-encoding");
+    let found: Vec<_> = harness.calls.iter().filter(is_gzip).map(|call| call.upstream.to_string()).collect();
+    harness.calls.iter().for_each(|call| assert_eq!(found.contains(&call.upstream.to_string()), call.body[0] == 0x1F));
+    harness.settle();
+    found
+}
+
+#[test]
+fn batches_for_another_zone_are_compressed() {
+    for (config, zone, expected) in [
+        (json!({}), Some("a"), &["es-2"][..]),
+        (json!({}), Some("b"), &["es-0", "es-1"]),
+        (json!({}), None, &[]),
+        (json!({"dispatch": {"compress": "other_zones"}}), Some("a"), &["es-2"]),
+        (json!({"dispatch": {"compress": false}}), Some("a"), &[]),
+        (json!({"dispatch": {"compress": true}}), None, &["es-0", "es-1", "es-2"]),
+        (json!({"nodes": {"zone": "rack"}}), Some("aa"), &["es-0", "es-2"]),
+    ] {
+        let mut harness = Harness::knowing(config.clone(), &zoned_state());
+        if let Some(zone) = zone {
+            harness.engine.set_zone(zone.to_owned());
+        }
+        assert_eq!(compressed(&mut harness), expected, "{config} in {zone:?}");
+        assert_eq!(harness.engine.memory(), 0);
+    }
+}
+
+#[test]
+fn a_node_that_moves_to_another_zone_gets_compressed_batches() {
+    let mut harness = Harness::knowing(json!({}), &state());
+    harness.engine.set_zone("a".to_owned());
+    // The zones of the nodes are not known.
+    assert!(compressed(&mut harness).is_empty());
+    let mut state = zoned_state();
+    for (version, zone, expected) in [(2, "b", &["es-2"][..]), (3, "a", &[])] {
+        state["version"] = json!(version);
+        state["nodes"]["n2"]["attributes"]["zone"] = json!(zone);
+        harness.tick_after(Duration::from_secs(10));
+        harness.load(&state);
+        assert_eq!(compressed(&mut harness), expected, "{zone}");
+    }
+}
+
+#[test]
+fn memory_for_compressed_copies_is_kept_only_where_batches_may_be_compressed() {
+    let body = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"1\"}}}}\n{{\"text\":{:?}}}\n", "x".repeat(200_000));
+    let most = |zone: Option<&str>, compress: Value| {
+        let config = json!({"dispatch": {"compress": compress}, "limits": {"max_request": "512kb", "memory": "2mb"}});
+        let mut harness = Harness::knowing(config, &zoned_state());
+        if let Some(zone) = zone {
+            harness.engine.set_zone(zone.to_owned());
+        }
+        while harness.passed.is_empty() {
+            harness.request("/_bulk", &body);
+        }
+        assert_eq!(harness.passed_because(PassThrough::Memory), 1);
+        harness.engine.memory()
+    };
+    let without = most(Some("a"), json!(false));
+    assert_eq!(most(None, json!("other_zones")), without);
+    assert!(most(Some("a"), json!("other_zones")) < without);
+    assert_eq!(most(Some("a"), json!("other_zones")), most(None, json!(true)));
 }
 
 #[test]

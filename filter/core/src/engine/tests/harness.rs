@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::rc::Rc;
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use crate::Time;
@@ -66,6 +68,17 @@ pub fn state() -> Value {
         }}},
         "routing_table": {"indices": {"i": {"shards": shards}}},
     })
+}
+
+/// Returns the same cluster with nodes that publish addresses and are in two zones: es-0 and es-1 in "a", es-2 in "b".
+pub fn zoned_state() -> Value {
+    let mut state = state();
+    state["http"] = json!({});
+    for (node, zone) in ["a", "a", "b"].into_iter().enumerate() {
+        state["nodes"][format!("n{node}")]["attributes"] = json!({"zone": zone, "rack": zone.repeat(node + 1)});
+        state["http"][format!("n{node}")] = json!({"http": {"publish_address": format!("10.0.0.{node}:9200")}});
+    }
+    state
 }
 
 /// Returns the part of a routing table that places shards on nodes.
@@ -170,9 +183,14 @@ impl Sent {
     }
 }
 
-/// Returns the operations in a batch.
+/// Returns the operations in a batch, which may be compressed.
 pub fn sent(batch: &[u8]) -> Vec<Sent> {
-    let mut lines = std::str::from_utf8(batch).unwrap().lines();
+    let mut text = String::new();
+    let read = GzDecoder::new(batch).read_to_string(&mut text);
+    if read.is_err() {
+        text = String::from_utf8(batch.to_vec()).unwrap();
+    }
+    let mut lines = text.lines();
     let mut operations = Vec::new();
     while let Some(line) = lines.next() {
         let line: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::admin::status;
-use super::harness::{Harness, MILLISECOND, add_index, id_on, index, set_releases, state};
+use super::harness::{Harness, MILLISECOND, add_index, id_on, index, set_releases, state, zoned_state};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
@@ -181,17 +181,6 @@ fn what_would_be_held_is_bounded() {
     }
     let upstream = harness.upstream("es-0");
     assert!(harness.counts[&Counter::ObservedBatchRequests(upstream)] >= 10_000);
-}
-
-/// Returns a cluster whose nodes publish addresses, and are in two zones.
-fn zoned_state() -> Value {
-    let mut state = state();
-    state["http"] = json!({});
-    for (node, zone) in ["a", "a", "b"].into_iter().enumerate() {
-        state["nodes"][format!("n{node}")]["attributes"] = json!({"zone": zone, "rack": zone.repeat(node + 1)});
-        state["http"][format!("n{node}")] = json!({"http": {"publish_address": format!("10.0.0.{node}:9200")}});
-    }
-    state
 }
 
 fn passed(id: u32, address: &str, status: u16) -> Input {
