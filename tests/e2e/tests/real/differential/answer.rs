@@ -31,8 +31,10 @@ enum Body {
     Binary(Vec<u8>),
 }
 
-/// Headers that concern the transport of an answer, not its content.
-const TRANSPORT: &[&str] = &["connection", "content-length", "date", "server", "transfer-encoding", "vary"];
+/// Headers that concern the transport of an answer, not its content. Envoy gives each request an id, `x-request-id`,
+/// which OpenSearch returns from 3.5 on.
+const TRANSPORT: &[&str] =
+    &["connection", "content-length", "date", "server", "transfer-encoding", "vary", "x-request-id"];
 
 impl Answer {
     pub fn read(response: &Response, side: Side) -> Self {

@@ -155,7 +155,8 @@ impl SharedScene {
         for hit in found["hits"]["hits"].as_array().unwrap() {
             let (document, error) = (&hit["_source"]["document"], &hit["_source"]["error"]);
             if document["source"]["owner"] == Author::owner(seed) {
-                let id = document["id"].as_str().map(blur_id);
+                // The filter may have generated the id of a document that then fails.
+                let id = document["id"].as_str().map_or_else(|| "generated".to_owned(), blur_id);
                 let kept = json!([hit["_index"], id, document["index"], document["source"], error["type"]]).to_string();
                 *documents.entry(kept.replace(side.twin(), "twin")).or_default() += 1;
             }

@@ -92,6 +92,11 @@ pub fn orders_items(distribution: Distribution) -> bool {
     matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
 }
 
+/// Returns whether this distribution has data streams. Without them, operations go to indices with the same names.
+fn has_streams(distribution: Distribution) -> bool {
+    !matches!(distribution, Distribution::Elasticsearch7_10 | Distribution::Elasticsearch7_17)
+}
+
 /// Returns whether data streams of this distribution have failure stores.
 pub fn keeps_failures(distribution: Distribution) -> bool {
     matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
@@ -229,7 +234,10 @@ impl SharedScene {
             self.define_pipeline(name, name, distribution).await;
         }
         for (name, template) in streams(distribution) {
-            let stream = json!({"index_patterns": both(name), "data_stream": {}, "template": template});
+            let mut stream = json!({"index_patterns": both(name), "template": template});
+            if has_streams(distribution) {
+                stream["data_stream"] = json!({});
+            }
             self.put(&format!("/_index_template/twin-{name}"), &stream).await;
         }
         let settings = json!({"persistent": {
