@@ -51,7 +51,8 @@ impl Trouble {
             "cluster_state": {"refresh": "200ms"},
             "indices": [{"pattern": "watched", "enabled": "observe"}],
             "hold": {"late_after": "500ms"},
-            "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64},
+            // The scripted nodes recognise batches by their text.
+            "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64, "compress": false},
             "retry": {"backoff": "10ms"},
             "limits": {"memory": "1mb", "max_request": "1mb"},
         }));
