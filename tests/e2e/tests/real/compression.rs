@@ -58,6 +58,7 @@ async fn batches_for_nodes_in_other_zones_are_compressed() {
     let change = |options: EnvoyOptions| EnvoyOptions { is_shared: false, ..options.edit(in_zone) };
     let (scene, received) = SharedScene::start_recorded("zones", json!({}), change).await;
     scene.index("zoned", json!({"index.number_of_shards": 3})).await;
+    received.forget();
     let answer = scene.bulk(&lines::documents("zoned", 0..1_000)).await.ok().unwrap().json().unwrap();
     assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), 1_000));
     assert_eq!(scene.documents("zoned").await, 1_000);

@@ -120,6 +120,15 @@ impl SharedScene {
     async fn ready(nodes: Nodes, envoy: Envoy) -> Self {
         let scene = Self::of(nodes, envoy);
         scene.envoy.wait_for_state(LIMIT).await.unwrap();
+        // Other tests change the cluster state, so the main thread's VM may have adopted two, and the worker's none.
+        wait::until(LIMIT, "the worker knows the cluster state", async || {
+            let unknown = async || scene.envoy.stats_with("reason.no_state").await;
+            let before = unknown().await?;
+            scene.bulk("\n").await;
+            Ok((unknown().await? == before).then_some(()))
+        })
+        .await
+        .unwrap();
         scene
     }
 
