@@ -146,7 +146,7 @@ impl Folder {
     /// Checks all resources of an overlay together with `istioctl analyze`, with the examples' gateway and cluster.
     pub fn analyze(&self, overlay: &str) -> Result<()> {
         let mut files = vec![self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?];
-        for example in ["gateway/gateway.yaml", "gateway/replicas.yaml", "statefulset/opensearch.yaml"] {
+        for example in ["gateway/gateway.yaml", "gateway/clients.yaml", "statefulset/opensearch.yaml"] {
             let text = self.text(&format!("examples/{example}"))?;
             for workload in serde_saphyr::from_multiple::<Value>(&text)? {
                 // No controller creates the workload's pods here.

@@ -33,7 +33,7 @@ impl Manifests {
         self
     }
 
-    /// Binds the listeners of gateways and sidecars to a pod's address only. Clients connect to that address directly,
+    /// Binds the listeners of gateways and sidecars to a pod's address only, unless they have another. Clients connect to that address directly,
     /// because nothing here redirects traffic, and all pods use the same ports.
     pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
         let address = json!(address.to_string());
@@ -44,9 +44,22 @@ impl Manifests {
         }
         for sidecar in self.all_mut("Sidecar") {
             // Egress entries without a port have no listener.
-            for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(|one| one.get("port").is_some()) {
+            let is_open = |one: &&mut Value| one.get("port").is_some() && one.get("bind").is_none();
+            for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(is_open) {
                 set_field(listener, "captureMode", &json!("NONE"));
                 set_field(listener, "bind", &address);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets gateways listen for plain HTTP.
+    pub fn do_without_encryption(&mut self) -> Result<()> {
+        for gateway in self.all_mut("Gateway") {
+            for server in list_mut(gateway, "/spec/servers")? {
+                server.as_object_mut().and_then(|server| server.remove("tls"));
+                let port = server.get_mut("port").context("a server has no port")?;
+                set_field(port, "protocol", &json!("HTTP"));
             }
         }
         Ok(())

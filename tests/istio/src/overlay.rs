@@ -14,6 +14,8 @@ pub struct Overlay {
     pub kind: Kind,
     /// Whether each node has an upstream of its own, by `components/named-upstreams`.
     pub is_named: bool,
+    /// Whether the gateway has the encryption of values.yaml. By default it has none, so that clients need none.
+    is_encrypted: bool,
     set: StatefulSet,
     manifests: Manifests,
 }
@@ -23,7 +25,7 @@ impl Overlay {
     pub(crate) fn build(set: &StatefulSet, name: &'static str, folder: &Folder) -> Result<Self> {
         let kind = if name.starts_with("gateway-") { Kind::Gateway } else { Kind::Sidecar };
         let is_named = folder.values()?.pointer("/filter/pluginConfig/nodes/upstream").is_some();
-        Ok(Self { name, kind, is_named, set: set.clone(), manifests: folder.manifests(name)? })
+        Ok(Self { name, kind, is_named, is_encrypted: false, set: set.clone(), manifests: folder.manifests(name)? })
     }
 
     /// Returns a title for a row of the report.
@@ -42,6 +44,12 @@ impl Overlay {
         self
     }
 
+    /// Keeps the gateway's encryption.
+    #[must_use]
+    pub fn encrypted(self) -> Self {
+        Self { is_encrypted: true, ..self }
+    }
+
     /// Replaces the StatefulSet.
     #[must_use]
     pub fn of_set(self, set: &StatefulSet) -> Self {
@@ -57,7 +65,7 @@ impl Overlay {
     /// Returns the labels of the proxies that the overlay selects.
     pub fn labels(&self) -> Map<String, Value> {
         let label = match self.kind {
-            Kind::Gateway => ("istio", "ingressgateway"),
+            Kind::Gateway => ("istio", "es-gateway"),
             Kind::Sidecar => ("app", "client"),
         };
         [(label.0.to_owned(), json!(label.1))].into_iter().collect()
@@ -67,6 +75,9 @@ impl Overlay {
     pub(crate) fn bound(&self, pod: &Pod) -> Result<Manifests> {
         let mut bound = self.manifests.clone();
         bound.listen_at(pod.address)?;
+        if !self.is_encrypted {
+            bound.do_without_encryption()?;
+        }
         Ok(bound)
     }
 

@@ -16,7 +16,7 @@ fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {
         folder.validate(overlay)?;
         folder.analyze(overlay)?;
     }
-    folder.validate_file("examples/gateway/replicas.yaml")
+    folder.validate_file("examples/gateway/clients.yaml")
 }
 
 #[test]
@@ -54,6 +54,7 @@ fn every_value_reaches_the_manifests() -> Result<()> {
     let folder = Folder::shipped()?;
     let mut values = folder.values()?;
     values["elasticsearch"] = json!({
+        "name": "logs-1",
         "namespace": "elastic",
         "statefulSet": "my-logs-hot",
         "podLabels": {"tier": "hot", "cluster": "logs"},
@@ -61,40 +62,60 @@ fn every_value_reaches_the_manifests() -> Result<()> {
         "exportTo": [".", "writers"],
         "tls": {"mode": "SIMPLE"},
     });
-    values["gateway"] = json!({"namespace": "edge", "labels": {"gateway": "logs"}, "port": 9443});
+    let server = json!({"port": {"number": 9443, "name": "public", "protocol": "HTTPS"}, "tls": {"mode": "SIMPLE", "credentialName": "public"}, "hosts": ["*"]});
+    values["gateway"] = json!({"namespace": "edge", "labels": {"gateway": "logs"}, "server": server});
     values["client"] = json!({"namespace": "writers", "labels": {"writes": "logs"}});
     values["module"]["code"] = json!({"local": {"filename": "/module"}});
     values["module"]["image"] = json!({"url": "oci://images/module:2", "sha256": "1".repeat(64)});
-    values["filter"] = json!({"configuration": "{\"coordinator\":\"a\"}", "pluginConfig": {"coordinator": "a"}});
+    values["module"]["pullSecret"] = json!("my-registry");
+    let filter = json!({"coordinator": "outbound|9200||any.es.internal"});
+    values["filter"] = json!({"configuration": filter.to_string(), "pluginConfig": filter});
     folder.set_values(&values)?;
     for overlay in OVERLAYS {
         folder.add_component(overlay, "named-upstreams")?;
+        folder.add_component(overlay, "pull-secret")?;
         folder.validate(overlay)?;
         let text = folder.build(overlay)?;
         // The defaults in values.yaml and the placeholders in other files.
-        for default in
-            ["search", "app: es", "es-0.es", "ingressgateway", "client", "example/", "000000", "{name}", "values.yaml"]
+        for default in ["search", "app: es", ".es", " es", "app: client", "example/", "000000", "{name}", "values.yaml"]
         {
             assert!(!text.contains(default), "{overlay} still has `{default}`:\n{text}");
         }
         let (place, delivery) = overlay.split_once('-').unwrap();
         let expected: &[&str] = match place {
-            "gateway" => &["namespace: edge", "gateway: logs", "portNumber: 9443", "number: 9443"],
-            _ => &["namespace: writers", "writes: logs", "elastic/*.es.internal", "*/logs.elastic.svc.example.org"],
+            "gateway" => {
+                &["namespace: edge", "gateway: logs", "portNumber: 9443", "number: 9443", "mode: SIMPLE", "- logs-1\n"]
+            }
+            _ => &["namespace: writers", "writes: logs", "elastic/*.logs-1.internal", "*/logs.elastic.svc.example.org"],
         };
         let names: &[&str] = match overlay {
             "gateway-wasmplugin" | "gateway-trafficextension" => {
-                &["trafficextension/edge.bulk", "translated-wasmplugin", "wasmplugin/edge.bulk"]
+                &["trafficextension/edge.logs-1-bulk", "translated-wasmplugin", "wasmplugin/edge.logs-1-bulk"]
             }
-            "sidecar-wasmplugin" => &["trafficextension/writers.bulk", "wasmplugin/writers.bulk"],
+            "sidecar-wasmplugin" => &["trafficextension/writers.logs-1-bulk", "wasmplugin/writers.logs-1-bulk"],
             _ => &[],
         };
         let module: &[&str] = match delivery {
-            "envoyfilter" => &["filename: /module", "{\"coordinator\":\"a\"}"],
-            _ => &["url: oci://images/module:2", "1111111", "coordinator: a"],
+            "envoyfilter" => &[
+                "filename: /module",
+                "{\"coordinator\":\"outbound|9200||any.logs-1.internal\"}",
+                "vm_id: bulk_reshuffle.logs-1",
+            ],
+            _ => &[
+                "url: oci://images/module:2",
+                "1111111",
+                "imagePullSecret: my-registry",
+                "coordinator: outbound|9200||any.logs-1.internal",
+            ],
         };
-        let nodes =
-            ["namespace: elastic", "my-logs-hot-2.es.internal", "pod-name: my-logs-hot-2", "tier: hot", "- writers"];
+        let nodes = [
+            "namespace: elastic",
+            "name: my-logs-hot-2",
+            "my-logs-hot-2.logs-1.internal",
+            "pod-name: my-logs-hot-2",
+            "tier: hot",
+            "- writers",
+        ];
         for expected in expected.iter().chain(names).chain(module).chain(&nodes) {
             assert!(text.contains(expected), "{overlay} has no `{expected}`:\n{text}");
         }

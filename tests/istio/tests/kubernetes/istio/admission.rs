@@ -16,10 +16,12 @@ const PLAIN: [&str; 6] = [
 ];
 
 /// Components that no shipped overlay has.
-const COMPONENTS: [(&str, &str); 4] = [
+const COMPONENTS: [(&str, &str); 6] = [
     ("gateway-envoyfilter", "mtls"),
     ("sidecar-wasmplugin", "mtls"),
     ("gateway-wasmplugin", "tls"),
+    ("gateway-trafficextension", "pull-secret"),
+    ("sidecar-wasmplugin", "pull-secret"),
     ("gateway-envoyfilter", "named-upstreams"),
 ];
 
@@ -52,9 +54,7 @@ pub async fn check(site: &Site, report: &mut Report) {
     for path in PLAIN {
         report.add(path, DRY_RUN, plain(site, path)).await;
     }
-    for page in pages::PAGES {
-        report.add(page, DRY_RUN, pages::apply(&site.servers.api, page)).await;
-    }
+    report.add(pages::PAGE, DRY_RUN, pages::apply(&site.servers.api)).await;
     report.add("with one mistake each", DRY_RUN, mistakes(site)).await;
 }
 

@@ -52,6 +52,9 @@ async fn everything() -> Result<()> {
         let insisting = mutual_tls::split(&site, name, Some("mtls"));
         report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
     }
+    report
+        .add("gateway-envoyfilter", "from clients with sidecars", mutual_tls::to_gateway(&site, "gateway-envoyfilter"))
+        .await;
     println!("\n{report}");
     report.result()
 }

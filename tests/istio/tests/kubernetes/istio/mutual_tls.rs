@@ -1,14 +1,24 @@
 //! Mutual TLS between proxies, with certificates from istiod's CA.
 
-use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Folder, Traffic};
-use bulk_reshuffle_stack::Client;
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_istio::{Folder, Manifests, NAMESPACE, Nodes, Overlay, Pod, Proxy, Traffic, wide};
+use bulk_reshuffle_stack::{Client, Response};
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HOST};
+use serde_json::{Map, Value, json};
 
 use super::{Mesh, Site};
 
+/// The identity of all pods here.
+const IDENTITY: &str = "cluster.local/ns/search/sa/default";
+
+const GATEWAY: &str = "es-gateway.search.svc.cluster.local";
+
+/// The response header in which a gateway shows what it passes on of a client's certificate.
+const SHOWN: &str = "x-certificate";
+
 /// Adds sidecars to the nodes, and checks that proxies use mutual TLS. With components/mtls, the nodes' sidecars refuse
-/// plain text.
+/// plain text, and identities that the values do not name.
 pub async fn split(site: &Site, overlay: &'static str, component: Option<&'static str>) -> Result<String> {
     let proven = split_by_sidecars(site, overlay, component).await;
     // Restore the pods without sidecars, also after a failure.
@@ -29,7 +39,15 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
         folder.set_addresses(&pods)?;
         component.into_iter().try_for_each(|one| folder.add_component(overlay, one))
     };
-    let overlay = Mesh::overlay(site, overlay, add)?.with_objects(inbound);
+    let inbound: Vec<Value> = inbound.collect();
+    let admit = |identity: &'static str| -> Result<Overlay> {
+        let changed = |folder: &Folder| {
+            add(folder)?;
+            folder.set([("/elasticsearch/principals", json!([identity]))])
+        };
+        Ok(Mesh::overlay(site, overlay, changed)?.with_objects(inbound.clone()))
+    };
+    let overlay = admit(IDENTITY)?;
     let mesh = Mesh::start(site, name, &overlay).await?;
     let sidecars = mesh.start_sidecars(&pods).await?;
     mesh.wait_splitting(name).await?;
@@ -40,7 +58,96 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
         let plain = Client::new().get(&sidecar.url("/")).await;
         ensure!(plain.is_err() == component.is_some(), "unexpected result in plain text: {plain:?}");
     }
+    let others = match component {
+        Some(_) => {
+            mesh.apply(&admit("cluster.local/ns/search/sa/other")?).await?;
+            let denied = async || Ok((mesh.bulk(&Client::new(), "\n").await?.status == 403).then_some(()));
+            mesh.wait_until("the nodes deny other identities", denied).await?;
+            "plain text and other identities are refused"
+        }
+        None => "plain text is also accepted",
+    };
     mesh.end().await?;
-    let plain = if component.is_some() { "refused" } else { "also accepted" };
-    Ok(format!("{proven}; plain text is {plain}"))
+    Ok(format!("{proven}; {others}"))
+}
+
+/// Starts a gateway as shipped, and clients with sidecars. Their requests are split, although their certificates differ,
+/// and plain text is refused.
+pub async fn to_gateway(site: &Site, overlay: &'static str) -> Result<String> {
+    let name = &format!("{overlay}-encrypted");
+    site.nodes.make_index(name).await?;
+    let show = |folder: &Folder| {
+        let header = "response: {remove: [x-bulk-reshuffle-node]";
+        let shown = format!("{header}, set: {{{SHOWN}: \"certificate: %REQ(x-forwarded-client-cert)%\"}}");
+        folder.edit("components/gateway/virtual-service.yaml", header, &shown)
+    };
+    let label = |app: &str| Map::from_iter([("app".to_owned(), json!(app))]);
+    let mut pods = Vec::new();
+    for number in 0..2 {
+        let name = format!("{name}-client-{number}");
+        pods.push(Pod::new(NAMESPACE, &name, label(&name), site.network.address()?));
+    }
+    let overlay = Mesh::overlay(site, overlay, show)?.encrypted();
+    let overlay = overlay.clone().with_objects(objects(site, &overlay, &pods)?);
+    let mesh = Mesh::start(site, name, &overlay).await?;
+    for pod in &pods {
+        site.servers.api.add_pod(pod).await?;
+    }
+    let sidecars = mesh.start_sidecars(&pods).await?;
+    let mut shown = Vec::new();
+    for sidecar in &sidecars {
+        mesh.wait_until("the gateway splits requests", async || {
+            let before = mesh.merged().await?;
+            let answer = send(sidecar, Request::post(sidecar.url("/_bulk")), wide(name)).await?;
+            Ok((answer.status == 200 && mesh.merged().await? > before).then_some(()))
+        })
+        .await?;
+        let answer = send(sidecar, Request::get(sidecar.url("/")), String::new()).await?.ok()?;
+        let certificate = answer.headers.get(SHOWN).context("the gateway does not show the header")?;
+        shown.push(certificate.to_str()?.to_owned());
+    }
+    ensure!(shown.iter().all(|shown| shown == "certificate:"), "the gateway passes {shown:?} on");
+    let plain = Client::new().get(&mesh.url("/")).await;
+    ensure!(plain.is_err(), "the gateway accepts plain text: {plain:?}");
+    mesh.end().await?;
+    Ok(format!("requests of {} clients with certificates of their own are split; plain text is refused", pods.len()))
+}
+
+/// Returns the gateway's host with its settings for clients, and a listener for it in each client's sidecar.
+fn objects(site: &Site, overlay: &Overlay, clients: &[Pod]) -> Result<Vec<Value>> {
+    let service = json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "ServiceEntry",
+        "metadata": {"name": "es-gateway", "namespace": NAMESPACE},
+        "spec": {
+            "hosts": [GATEWAY],
+            "location": "MESH_INTERNAL",
+            "resolution": "STATIC",
+            "ports": [{"number": Nodes::PORT, "name": "http", "protocol": "HTTP"}],
+            "workloadSelector": {"labels": overlay.labels()},
+        },
+    });
+    let sidecars = clients.iter().map(|pod| {
+        json!({
+            "apiVersion": "networking.istio.io/v1",
+            "kind": "Sidecar",
+            "metadata": {"name": pod.name, "namespace": NAMESPACE},
+            "spec": {"workloadSelector": {"labels": pod.labels}, "egress": [{
+                "port": {"number": Nodes::PORT, "name": "http", "protocol": "HTTP"},
+                "captureMode": "NONE",
+                "bind": pod.address.to_string(),
+                "hosts": [format!("./{GATEWAY}")],
+            }]},
+        })
+    });
+    let example = Manifests::read(&site.text("istio/examples/gateway/clients.yaml")?)?;
+    let settings = ["DestinationRule", "VirtualService"].into_iter().flat_map(|kind| example.all(kind)).cloned();
+    Ok([service].into_iter().chain(sidecars).chain(settings).collect())
+}
+
+/// Sends a request to the gateway by way of a client's sidecar.
+async fn send(sidecar: &Proxy, request: hyper::http::request::Builder, body: String) -> Result<Response> {
+    let host = format!("{GATEWAY}:{}", sidecar.listener.port());
+    let request = request.header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson");
+    Client::new().send(request.body(body.into())?).await
 }

@@ -4,34 +4,30 @@ use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_docs::{Page, root};
 use bulk_reshuffle_istio::ApiServer;
 
-/// The pages with commands for Istio.
-pub const PAGES: [&str; 2] = ["README.md", "istio/README.md"];
+/// The page with commands for Istio.
+pub const PAGE: &str = "istio/README.md";
 
 const NAMESPACE: &[&str] = &["kubectl", "create", "namespace"];
 
 /// Runs the commands that create the namespace as dry runs. The namespace must not exist yet.
 pub async fn make_namespace(api: &ApiServer) -> Result<()> {
-    for page in PAGES {
-        ensure!(
-            follow(api, page, |words| words.starts_with(NAMESPACE)).await? == 1,
-            "{page} does not create exactly one namespace"
-        );
-    }
+    let created = follow(api, |words| words.starts_with(NAMESPACE)).await?;
+    ensure!(created == 1, "{PAGE} does not create exactly one namespace");
     Ok(())
 }
 
-/// Runs a page's commands to label and to apply as dry runs, and reports their number.
-pub async fn apply(api: &ApiServer, page: &str) -> Result<String> {
+/// Runs the page's commands to label and to apply as dry runs, and reports their number.
+pub async fn apply(api: &ApiServer) -> Result<String> {
     let answers = |words: &[&str]| matches!(words, ["kubectl", "label" | "apply", ..]);
-    let count = follow(api, page, answers).await?;
-    ensure!(count >= 3, "{page} has only {count} commands to label and apply");
+    let count = follow(api, answers).await?;
+    ensure!(count >= 3, "{PAGE} has only {count} commands to label and apply");
     Ok(format!("{count} commands"))
 }
 
-/// Runs the wanted commands of a page as dry runs, and returns their number.
-async fn follow(api: &ApiServer, page: &str, is_wanted: impl Fn(&[&str]) -> bool) -> Result<usize> {
+/// Runs the wanted commands of the page as dry runs, and returns their number.
+async fn follow(api: &ApiServer, is_wanted: impl Fn(&[&str]) -> bool) -> Result<usize> {
     let pages = Page::all(&root())?;
-    let page = pages.iter().find(|one| one.path == page).context("no such page")?;
+    let page = pages.iter().find(|one| one.path == PAGE).context("no such page")?;
     let mut count = 0;
     for command in page.blocks.iter().flat_map(|block| block.commands()) {
         let words = command.words();
