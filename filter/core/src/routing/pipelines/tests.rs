@@ -98,6 +98,11 @@ fn a_pipeline_that_may_write_metadata_is_not_harmless() {
             "may write `_id`",
         ),
         ("script", json!({"fail": {"message": "", "on_failure": [{"script": {}}]}}), "may write any field"),
+        (
+            "lowercase",
+            json!({"lowercase": {"field": "a", "processor": {"drop": {}}}}),
+            "has the unknown option `processor`",
+        ),
     ] {
         assert_eq!(reason(processor), format!("the processor `{culprit}` {problem}"));
     }

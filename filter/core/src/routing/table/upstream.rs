@@ -170,6 +170,8 @@ mod tests {
         assert_eq!(upstreams.target(first).node, header("10.0.0.9:9200"));
         assert_eq!((upstreams.name(first).as_ref(), upstreams.address(first)), ("es-0", Some(&"10.0.0.9:9200".into())));
         assert_eq!(upstreams.target(UpstreamId::COORDINATOR), CallTarget { cluster: "es".into(), node: None });
+        let names = [first, UpstreamId::COORDINATOR].map(|id| upstreams.name_and_address(id));
+        assert_eq!(names, ["es-0 at 10.0.0.9:9200", "es"]);
     }
 
     /// Otherwise the operations of one node would go to another one, or all to the coordinator.
