@@ -33,8 +33,8 @@ impl Manifests {
         self
     }
 
-    /// Binds the listeners of gateways and sidecars to a pod's address only, unless they have another. Clients connect to that address directly,
-    /// because nothing here redirects traffic, and all pods use the same ports.
+    /// Binds the listeners of gateways and sidecars to a pod's address only, unless they have another. Clients connect to
+    /// that address directly, because nothing here redirects traffic, and all pods use the same ports.
     pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
         let address = json!(address.to_string());
         for gateway in self.all_mut("Gateway") {

@@ -11,6 +11,7 @@ mod tls;
 
 use anyhow::Result;
 use bulk_reshuffle_istio::{Discovery, Network, OVERLAYS, Overlay, Report, Site, Traffic};
+use bulk_reshuffle_stack::enter_private_network;
 
 use shared::Shared;
 
@@ -24,6 +25,8 @@ const DIFFERENT: [&str; 2] = ["gateway-envoyfilter", "sidecar-wasmplugin"];
 /// own, and one that also needs a cluster of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
+    // As nothing redirects traffic, sidecars listen on 127.0.0.1 for all other Services, at ports that others use.
+    enter_private_network()?;
     let report = Report::wanted();
     let site = Site::start(Network::find()?, async |_, _| Ok(())).await?;
     println!("the cluster started in {}", report.elapsed());
