@@ -4,6 +4,7 @@
     fetch.py             the tools of the demo and most tests
     fetch.py clients     further tools for the tests with real clients
     fetch.py servers     every tested release of OpenSearch and Elasticsearch
+    fetch.py secured     OpenSearch with its security plug-in
     fetch.py examples    further tools for the examples of clients and shippers
     fetch.py filebeat    Filebeat, compiled: about three minutes
     fetch.py writers     further programs that write to a cluster
@@ -92,6 +93,9 @@ def tools():
                compiled_for=("8",)),
         server("opensearch-2", "2.19.6", 60, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293",
                modules=INGEST_MODULES),
+        # The newest release 2 with a security plug-in on its own.
+        server("opensearch-2-secured", "2.19.4", 101, "3902e642715210d1d9d7cbdcc8f5abd6f931d1d7a679cea3750937becf16c406",
+               plugins=(("opensearch-security", "1f673622c462c4171a8c53f9b1ad20e5b839834cb79b0d3b388da180a0e514e8"),)),
         server("opensearch-3", "3.8.0", 161, "196c3cf4602c394f2e40e6174ccbf2a924eae37246f08fa6bbb6b75f9fd5ff1f",
                do_without_analysis),
         server("elasticsearch-7.10", "7.10.2", 35, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c",
@@ -197,6 +201,7 @@ GROUPS = {
                      "zipkin", "spark", "flink-elasticsearch", "flink-opensearch"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
+    "secured": ["envoy", "java", "opensearch-2-secured"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
@@ -304,22 +309,26 @@ def java_program(name, version, megabytes):
                 needs=("java", "ecj"))
 
 
-def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=()):
+def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=(), plugins=()):
     """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests. Most lack ingest processors:
-    this adds the server's own modules, or our plug-in, compiled for the server's interfaces."""
+    this adds the server's own modules, or our plug-in, compiled for the server's interfaces. It also adds plug-ins of
+    the server's makers, which belong to exactly one version of the server."""
     product = name.partition("-")[0]
     package = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
     coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(package, product, version)
     lists = [requirements("{}/{}".format(name, module)) for module, _, _ in modules]
     sources = [source.read_text() for source in processor_sources(compiled_for)]
+    archives = [("{}.plugin:{}:zip:{}.0".format(package, plugin, version), sha256) for plugin, sha256 in plugins]
     made = "{}-{}".format(product, version)
 
     def unpack(to):
-        unzip_artifact(coordinates, sha256, to)
+        unzip_artifact(coordinates, sha256, to, to)
         for module, main_class, extended in modules:
             folder = to / made / "modules" / module
             download_jars("{}/{}".format(name, module), folder, to)
             describe(folder, product, version, "{}.{}".format(package, main_class), extended)
+        for (plugin, _), (archive, its_sha256) in zip(plugins, archives):
+            unzip_artifact(archive, its_sha256, to, to / made / "plugins" / plugin)
 
     def add_processors(folder):
         finish(folder)
@@ -327,7 +336,7 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None, modules
             compile_processors(folder / "plugins" / "processors", folder / "lib", package, compiled_for)
             describe(folder / "plugins" / "processors", product, version, "reshuffle.processors." + plugin_class(compiled_for))
 
-    return Tool(name, version, megabytes, "".join([coordinates, sha256] + lists + sources), made, unpack,
+    return Tool(name, version, megabytes, "".join([coordinates, sha256] + lists + sources + sum(map(list, archives), [])), made, unpack,
                 add_processors, needs=("java", "ecj") if compiled_for else ())
 
 
@@ -427,11 +436,12 @@ def pip():
     return [str(python), "-m", "pip"]
 
 
-def unzip_artifact(coordinates, sha256, target):
+def unzip_artifact(coordinates, sha256, target, folder):
+    """Unpacks an archive into a folder. The target has the archive itself."""
     archive = target / "artifact.zip"
     download_artifact(coordinates, sha256, archive, maven_client(target), target)
     with zipfile.ZipFile(archive) as opened:
-        opened.extractall(target)
+        opened.extractall(folder)
 
 
 def download_jars(name, jars, target):

@@ -1,5 +1,6 @@
 //! A cluster of search nodes, each in a separate process.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -39,6 +40,13 @@ pub enum Profile {
     Throughput,
 }
 
+/// The security plug-in of a cluster's nodes. Its settings are among [`ClusterOptions::settings`].
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// Each node's files: their texts, by their paths in the node's `config` folder.
+    pub files: Vec<BTreeMap<String, String>>,
+}
+
 /// The options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
@@ -58,6 +66,8 @@ pub struct ClusterOptions {
     pub profile: Profile,
     /// More settings for every node's `opensearch.yml` or `elasticsearch.yml`.
     pub settings: Map<String, Value>,
+    /// The security plug-in; `None` for a cluster that admits every client.
+    pub security: Option<Security>,
     /// The processors that the nodes use; all of them if empty.
     pub processors: Vec<usize>,
     /// Whether the nodes may outlive this process.
@@ -76,6 +86,7 @@ impl ClusterOptions {
             run_dir: run_dir.into(),
             profile: Profile::default(),
             settings: Map::new(),
+            security: None,
             processors: Vec::new(),
             lifetime: Lifetime::default(),
         }
@@ -112,12 +123,24 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the nodes and returns when they have found each other.
     pub async fn start(tools: &Tools, options: ClusterOptions) -> Result<Self> {
+        let cluster = Self::launch(tools, options)?;
+        cluster.wait_joined().await?;
+        Ok(cluster)
+    }
+
+    /// Starts the nodes and returns at once. With [`ClusterOptions::security`], nodes answer only clients that they
+    /// know, so the caller must wait for them. Methods of this type that query the nodes do not work then.
+    pub fn launch(tools: &Tools, options: ClusterOptions) -> Result<Self> {
         let addresses = options.http_addresses()?;
         for address in &addresses {
             port::ensure_free_at(*address)?;
         }
         let transport_ports = port::free_ports(options.nodes)?;
-        let workspace = Workspace::prepare(tools, options.distribution, &options.run_dir, Account::of_nodes())?;
+        let server = match &options.security {
+            Some(_) => tools.folder(options.distribution.secured_name()?)?,
+            None => tools.server(options.distribution)?,
+        };
+        let workspace = Workspace::prepare(tools, &server, &options.run_dir, Account::of_nodes())?;
         let nodes = addresses
             .iter()
             .zip(&transport_ports)
@@ -131,7 +154,6 @@ impl Cluster {
             node.configure(&transport_ports, &managers, &cluster.options)?;
             node.start(&cluster.workspace, &cluster.options)?;
         }
-        cluster.wait_joined().await?;
         Ok(cluster)
     }
 
@@ -346,7 +368,8 @@ impl Cluster {
         Ok(())
     }
 
-    fn ensure_running(&self) -> Result<()> {
+    /// Returns an error with the end of its log if the process of a node has ended.
+    pub fn ensure_running(&self) -> Result<()> {
         self.running().try_for_each(|(_, process)| process.ensure_running())
     }
 

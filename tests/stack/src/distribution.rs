@@ -92,6 +92,14 @@ impl Distribution {
         }
     }
 
+    /// Returns the name in `tests/tools/fetch.py` of the same release with its security plug-in.
+    pub(crate) fn secured_name(self) -> Result<&'static str> {
+        match self {
+            Self::OpenSearch2 => Ok("opensearch-2-secured"),
+            _ => bail!("there is no security plug-in for {}: use {}", self.title(), Self::OpenSearch2.title()),
+        }
+    }
+
     pub(crate) fn product(self) -> Product {
         match self {
             Self::OpenSearch1 | Self::OpenSearch2 | Self::OpenSearch3 => OPENSEARCH,

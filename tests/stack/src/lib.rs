@@ -42,7 +42,7 @@ pub mod wait;
 mod workspace;
 
 pub use client::{Client, Response};
-pub use cluster::{Cluster, ClusterOptions, Profile};
+pub use cluster::{Cluster, ClusterOptions, Profile, Security};
 pub use config::FilterConfig;
 pub use counters::Counters;
 pub use distribution::Distribution;

@@ -92,6 +92,11 @@ impl Node {
             fs::write(config.join("jvm.options"), flags)?;
         }
         fs::write(config.join("log4j2.properties"), LOGGING)?;
+        for (path, text) in options.security.iter().filter_map(|security| security.files.get(index)).flatten() {
+            let path = config.join(path);
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
         Account::of_nodes().own(&folder)?;
         let log = options.run_dir.join(format!("{name}.log"));
         Ok(Self { name, index, http, published: None, transport_port, process: None, folder, log })

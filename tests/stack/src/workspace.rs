@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::account::Account;
-use crate::distribution::Distribution;
 use crate::process::ProcessRecord;
 use crate::tools::Tools;
 
@@ -30,11 +29,10 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Uses the checkout and the run folder if the nodes' account can access both. Otherwise, as in a checkout that
     /// only root can enter, creates a folder under the system's temporary folder and links or copies everything there.
-    pub(crate) fn prepare(tools: &Tools, distribution: Distribution, run_dir: &Path, account: Account) -> Result<Self> {
-        let server = tools.server(distribution)?;
+    pub(crate) fn prepare(tools: &Tools, server: &Path, run_dir: &Path, account: Account) -> Result<Self> {
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
         remove_elsewhere(run_dir)?;
-        let in_place = [tools.java.as_path(), &server, run_dir].into_iter().all(|folder| account.reaches(folder));
+        let in_place = [tools.java.as_path(), server, run_dir].into_iter().all(|folder| account.reaches(folder));
         if in_place {
             return Ok(Self {
                 java: tools.java.canonicalize()?,
@@ -47,7 +45,7 @@ impl Workspace {
         let place = |name: &str| elsewhere.path().join(name);
         symlink(elsewhere.path(), run_dir.join(ELSEWHERE))?;
         link_tree(&tools.java, &place("java"))?;
-        link_tree(&server, &place("server"))?;
+        link_tree(server, &place("server"))?;
         fs::create_dir(place("nodes"))?;
         Ok(Self { java: place("java"), server: place("server"), nodes: place("nodes"), elsewhere: Some(elsewhere) })
     }
