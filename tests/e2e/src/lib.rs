@@ -28,6 +28,7 @@ mod nodes;
 pub mod relay;
 mod releases;
 mod scene;
+mod secured;
 mod shared_clusters;
 mod shipped;
 mod step;
@@ -36,7 +37,7 @@ mod unpacked_program;
 pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
 pub use discovery::{HostFile, NameServer};
 pub use example_clients::{ExampleClients, go_environment};
-pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic};
+pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic, tls_options};
 pub use nodes::{
     ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,
 };
@@ -46,6 +47,7 @@ pub use scene::{
     Answer, ListenerFile, RealScene, Scene, SceneOptions, bulk_request, check_filter, forced_trap, replace_file,
     replace_in_file, transport_bytes,
 };
+pub use secured::{Administrator, SecuredCluster};
 pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
 pub use shipped::{KubernetesPod, ShippedFiles, block_of_page, gateway_files, reach_nodes_by_http2, yaml_of_page};
 pub use step::{Step, last_index, with};

@@ -1,5 +1,5 @@
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType};
 
 /// A certificate authority that exists only as long as the test.
 #[derive(Debug)]
@@ -28,7 +28,17 @@ impl Authority {
 
     /// Issues a certificate for a DNS name or an IP address.
     pub fn sign(&self, name: &str) -> Result<Identity> {
-        self.sign_params(&CertificateParams::new([name.to_owned()])?)
+        self.sign_names(&[name])
+    }
+
+    /// Issues a certificate for DNS names and IP addresses. The first one is its common name.
+    pub fn sign_names(&self, names: &[&str]) -> Result<Identity> {
+        let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        params.distinguished_name = DistinguishedName::new();
+        for name in names.iter().take(1) {
+            params.distinguished_name.push(DnType::CommonName, *name);
+        }
+        self.sign_params(&params)
     }
 
     /// Issues certificates for `es-0.internal`, `es-1.internal` and `es-2.internal`.

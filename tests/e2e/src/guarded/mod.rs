@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 pub use authority::{Authority, Identity};
 
-use crate::{FakeCluster, Wiretap};
+use crate::envoy_config::clusters;
+use crate::{FakeCluster, Nodes, Wiretap, in_front_of};
 
 /// The clients that the nodes admit.
 #[derive(Debug)]
@@ -88,6 +89,28 @@ impl GuardedNodes {
 /// Returns the value of `authorization` for a user with a password.
 pub fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// Returns the options of an Envoy with `envoy/tls.yaml` in front of these nodes. It trusts this authority.
+pub fn tls_options(
+    folder: PathBuf,
+    filter: FilterConfig,
+    authority: &Authority,
+    nodes: &Nodes,
+    edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
+) -> Result<EnvoyOptions> {
+    let ca = folder.join("ca.pem");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(&ca, &authority.certificate)?;
+    let config = Some(Tools::find()?.root.join("envoy/tls.yaml"));
+    let options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.shared();
+    Ok(in_front_of(options, nodes).edit(move |config| {
+        for cluster in clusters(config) {
+            let common = &mut cluster["transport_socket"]["typed_config"]["common_tls_context"];
+            common["validation_context"]["trusted_ca"]["filename"] = json!(ca);
+        }
+        edit(config)
+    }))
 }
 
 fn guard(port: u16, identity: &Identity, guests: &Guests) -> Value {

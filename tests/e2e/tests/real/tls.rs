@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::envoy_config::{clusters, http_filters};
+use bulk_reshuffle_e2e::envoy_config::http_filters;
 use bulk_reshuffle_e2e::{
-    Authority, GuardedNodes, Guests, Identity, Nodes, basic, bulk_request, in_front_of, replace_in_file,
+    Authority, GuardedNodes, Guests, Identity, Nodes, basic, bulk_request, replace_in_file, tls_options,
 };
-use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
+use bulk_reshuffle_stack::{Envoy, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
@@ -93,22 +93,10 @@ async fn envoy(
     guarded: &GuardedNodes,
     edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
 ) -> Envoy {
-    let (tools, folder) = (Tools::find().unwrap(), shared_scene::folder(name));
-    let ca = folder.join("ca.pem");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(&ca, &authority.certificate).unwrap();
-    let config = Some(tools.root.join("envoy/tls.yaml"));
-    let options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.shared();
     let nodes: Nodes =
         (0..).zip(guarded.addresses()).map(|(node, to): (usize, _)| (format!("es-{node}"), to)).collect();
-    let options = in_front_of(options, &nodes).edit(move |config| {
-        for cluster in clusters(config) {
-            let common = &mut cluster["transport_socket"]["typed_config"]["common_tls_context"];
-            common["validation_context"]["trusted_ca"]["filename"] = json!(ca);
-        }
-        edit(config)
-    });
-    Envoy::start(&tools, options).await.unwrap()
+    let options = tls_options(shared_scene::folder(name), filter, authority, &nodes, edit).unwrap();
+    Envoy::start(&Tools::find().unwrap(), options).await.unwrap()
 }
 
 fn request(envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Request<Bytes> {
