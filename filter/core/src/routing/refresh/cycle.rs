@@ -309,7 +309,12 @@ impl Cycle {
         let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return Ok(()) };
         self.failures = 0;
         if status != 200 {
-            return Err(RefreshError { query, problem: format!("the cluster answered with status {status}") });
+            let advice = match status {
+                401 => "; check the user and the password, or the API key, in `credentials`",
+                403 => "; give the user in `credentials` the privileges in filter/README.md",
+                _ => "",
+            };
+            return Err(RefreshError { query, problem: format!("the cluster answered with status {status}{advice}") });
         }
         let cursor = |body| JsonCursor::new(body).map_err(form(&query));
         self.stage = match &query {

@@ -243,6 +243,18 @@ fn a_missing_upstream_is_retried_after_a_cycle() {
 }
 
 #[test]
+fn the_error_of_a_refused_query_says_what_to_do() {
+    for (status, advice) in
+        [(401, "the password, or the API key"), (403, "the privileges in filter/README.md"), (500, "500")]
+    {
+        let mut harness = harness();
+        harness.run_with(INTERVAL, |_, _| QueryOutcome::With(status, Vec::new()));
+        let errors = harness.worker(0).errors();
+        assert!(errors.iter().any(|error| error.to_string().contains(advice)), "{errors:?}");
+    }
+}
+
+#[test]
 fn a_state_is_stale_once_polls_have_failed_for_long() {
     // The default of `cluster_state.stale_after`.
     const LIMIT: Time = Time::from_secs(60);
