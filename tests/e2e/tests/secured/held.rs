@@ -4,7 +4,7 @@ use bulk_reshuffle_e2e::{basic, lines};
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
 
-use crate::scene::{PASSWORD, SecuredScene};
+use crate::scene::{PASSWORD, SecuredScene, create_index};
 
 /// Requests are held for much longer than a change of a user takes.
 fn held() -> Value {
@@ -21,7 +21,7 @@ fn role(index: &str, actions: &[&str]) -> Value {
 /// Starts a scene with an index, and with a user of the same name that may index documents in it.
 async fn start(name: &str, config: Value) -> (SecuredScene, String) {
     let scene = SecuredScene::start(name, config).await;
-    scene.index(name).await;
+    create_index(&scene.administrator, name).await;
     scene.wait_for_routing(name).await;
     scene.administrator.role(name, &role(name, &["indices:data/write/*"])).await.unwrap();
     let user = scene.administrator.user(name, PASSWORD, &[name]).await.unwrap();

@@ -6,6 +6,8 @@ use bulk_reshuffle_e2e::{
     Administrator, Nodes, SecuredCluster, TlsClient, block_of_page, bulk_request, lines, tls_options,
 };
 use bulk_reshuffle_stack::{Client, Envoy, FilterConfig, Response, Tools, folder_of_this_process, wait};
+use bytes::Bytes;
+use hyper::Request;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -41,12 +43,17 @@ impl SecuredScene {
     /// Starts a scene with these fields in the filter's configuration, and waits until requests are split. The filter's
     /// own user has the role on the page.
     pub async fn start(name: &str, config: Value) -> Self {
-        let administrator = cluster().await.administrator().unwrap();
+        let administrator = Self::administrator().await;
         administrator.role("state", &role_of_page()).await.unwrap();
         let state = administrator.user("state", PASSWORD, &["state"]).await.unwrap();
         let scene = Self::start_as(name, &state, config).await;
         scene.envoy.wait_for_state(LIMIT).await.unwrap();
         scene
+    }
+
+    /// Returns the administrator of the cluster.
+    pub async fn administrator() -> Administrator {
+        cluster().await.administrator().unwrap()
     }
 
     /// Starts a scene whose filter has these credentials.
@@ -80,16 +87,6 @@ impl SecuredScene {
         self.envoy.stop().await.unwrap();
     }
 
-    /// Creates an empty index of six shards, whose mapping no document changes.
-    pub async fn index(&self, name: &str) {
-        let index = json!({
-            "settings": {"number_of_shards": 6, "number_of_replicas": 0},
-            "mappings": {"properties": {"n": {"type": "integer"}, "text": {"type": "keyword"}}},
-        });
-        self.administrator.delete(&format!("/{name}?ignore_unavailable=true")).await.unwrap();
-        self.administrator.put(&format!("/{name}"), &index).await.unwrap();
-    }
-
     /// Waits until operations on an index are split.
     pub async fn wait_for_routing(&self, index: &str) {
         let probe: String = (0..64).map(|n| lines::delete(index, &format!("probe-{n}"))).collect();
@@ -120,7 +117,19 @@ impl SecuredScene {
         self.direct.send(bulk_request(&url, &headers(user), body.into()).unwrap()).await.unwrap()
     }
 
-    /// Returns the filter's counters whose names have this text.
+    /// Returns the JSON answer of Envoy to the owner.
+    pub async fn get(&self, path: &str) -> Value {
+        let request = Request::get(self.envoy.url(path)).header("authorization", &self.owner);
+        self.client.send(request.body(Bytes::new()).unwrap()).await.unwrap().ok().unwrap().json().unwrap()
+    }
+
+    /// Returns how many documents an index has.
+    pub async fn documents(&self, index: &str) -> u64 {
+        self.administrator.get(&format!("/{index}/_refresh")).await.unwrap();
+        self.administrator.get(&format!("/{index}/_count")).await.unwrap()["count"].as_u64().unwrap()
+    }
+
+    /// Returns the sum of the filter's counters whose names have this text.
     pub async fn counted(&self, name: &str) -> u64 {
         self.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await.unwrap().values().sum()
     }
@@ -139,6 +148,15 @@ impl SecuredScene {
     async fn counter(&self, name: &str) -> u64 {
         self.envoy.counter(name).await.unwrap()
     }
+}
+
+/// Creates an empty index of six shards, whose mapping no document changes.
+pub async fn create_index(administrator: &Administrator, name: &str) {
+    let index = json!({
+        "settings": {"number_of_shards": 6, "number_of_replicas": 0},
+        "mappings": {"properties": {"n": {"type": "integer"}, "text": {"type": "keyword"}}},
+    });
+    administrator.put(&format!("/{name}"), &index).await.unwrap();
 }
 
 fn headers(user: &str) -> [(&str, &str); 2] {

@@ -4,7 +4,7 @@ use bulk_reshuffle_e2e::{Item, lines};
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
 
-use crate::scene::{PASSWORD, SecuredScene};
+use crate::scene::{PASSWORD, SecuredScene, create_index};
 
 /// The indices. A tenant may only use one of them.
 const INDICES: [&str; 2] = ["users-red", "users-blue"];
@@ -70,7 +70,7 @@ fn comparable(answer: &Response) -> (u16, Vec<Value>) {
 async fn each_user_gets_the_answers_that_the_nodes_give_that_user_alone() {
     let scene = SecuredScene::start("users", held()).await;
     for index in INDICES {
-        scene.index(index).await;
+        create_index(&scene.administrator, index).await;
     }
     scene.wait_for_routing(INDICES[0]).await;
     scene.wait_for_routing(INDICES[1]).await;
@@ -102,7 +102,7 @@ async fn each_user_gets_the_answers_that_the_nodes_give_that_user_alone() {
 async fn a_deletion_without_the_right_to_it_fails_what_shares_its_shard_and_only_in_its_own_request() {
     const INDEX: &str = "shared-shard";
     let scene = SecuredScene::start("shared-shard", held()).await;
-    scene.index(INDEX).await;
+    create_index(&scene.administrator, INDEX).await;
     scene.wait_for_routing(INDEX).await;
     let writer = user(&scene, "writer", &[INDEX], &["bulk*", "index"]).await;
     let statuses =
