@@ -561,14 +561,7 @@ impl StateCache {
     fn publish(&mut self, cycle: Option<Box<Cycle>>) -> Option<PollAction> {
         let found = self.store.lease();
         if self.store.is_own(&found.lease) {
-            for _ in 0..PARTS_PER_STEP {
-                let Some(part) = self.content.unpublished.pop_first() else { break };
-                match self.content.is_empty(part) {
-                    true => self.store.withdraw(part),
-                    false => self.store.publish(part, |checksum, tag| self.content.encode(part, checksum, tag)),
-                }
-            }
-            let is_all = self.content.unpublished.is_empty();
+            let is_all = self.publish_parts();
             let is_held = cycle.is_some() || !is_all;
             let news = if is_held { None } else { self.latest.news.take() };
             self.store.publish_list(&found, is_held, self.latest.known.as_ref(), news);
@@ -579,5 +572,21 @@ impl StateCache {
         }
         self.step = cycle.map_or(Step::Rest, Step::Cycle);
         Some(PollAction::Pause)
+    }
+
+    /// Publishes the next parts. Returns whether these were the last ones.
+    fn publish_parts(&mut self) -> bool {
+        // The first cycle has failed: it may have read the nodes, but not where names lead.
+        if !self.tables.has_any() {
+            return true;
+        }
+        for _ in 0..PARTS_PER_STEP {
+            let Some(part) = self.content.unpublished.pop_first() else { break };
+            match self.content.is_empty(part) {
+                true => self.store.withdraw(part),
+                false => self.store.publish(part, |checksum, tag| self.content.encode(part, checksum, tag)),
+            }
+        }
+        self.content.unpublished.is_empty()
     }
 }

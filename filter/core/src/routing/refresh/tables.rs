@@ -28,6 +28,11 @@ impl Tables {
         self.last.as_ref()
     }
 
+    /// Returns whether there is a table, or content for the first one.
+    pub fn has_any(&self) -> bool {
+        self.last.is_some() || self.is_old
+    }
+
     /// Returns whether tables need the nodes' HTTP addresses.
     pub fn need_http(&self) -> bool {
         self.node_upstreams.needs_http()

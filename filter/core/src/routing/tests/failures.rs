@@ -169,6 +169,18 @@ fn a_failed_cycle_keeps_its_results() {
     harness.check_one(0, true);
 }
 
+/// Otherwise requests would pass through because their indices are unknown, and an Envoy without a state would seem ready.
+#[test]
+fn workers_have_no_table_as_long_as_only_the_nodes_are_known() {
+    let mut harness = Harness::new(3);
+    harness.cluster().alias("i", "x", json!({}));
+    let forbidden = || QueryOutcome::With(403, Vec::new());
+    harness.run_failing(INTERVAL * 3, "aliases", forbidden);
+    assert!(harness.workers.iter().all(|worker| worker.borrow().table.is_none()));
+    harness.run_for(INTERVAL * 2);
+    harness.check();
+}
+
 #[test]
 fn a_partly_read_older_state_discards_the_old_content() {
     let mut harness = Harness::settled(1);
