@@ -24,6 +24,8 @@ pub struct Head {
     pub require_data_stream: Option<bool>,
     /// The query's `list_executed_pipelines`: whether each item lists the pipelines that the cluster has run.
     pub lists_pipelines: bool,
+    /// Whether the cluster refreshes the shards that the request has changed, and says so in their items.
+    pub refreshes: bool,
     /// The parts of the answer that the client requests. It is not forwarded to the nodes.
     pub filter_path: FilterPath,
     /// Whether the client requests an indented answer. This is not forwarded either.
@@ -99,7 +101,8 @@ impl Head {
             seen.push(name);
             match (name, value) {
                 ("timeout", value) if is_too_long(value) => return Err(PassThrough::Parameter),
-                ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
+                ("refresh", value) => self.refreshes = value != "false",
+                ("timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these values is neither true nor false.
                 ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
                 ("list_executed_pipelines", "" | "true" | "false") => self.lists_pipelines = value != "false",

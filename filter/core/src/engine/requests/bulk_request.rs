@@ -191,9 +191,10 @@ impl Request {
 
     /// Returns the hash under which its caller is registered. It keeps the request apart from others of its caller if its
     /// lines have parameters that the query lacks and that concern a whole batch. A `_type` adds a warning to the answer.
-    /// A required alias or data stream keeps the cluster from creating an index of that name.
+    /// A required alias or data stream keeps the cluster from creating an index of that name. An update that changes
+    /// nothing causes no refresh, but its item says `forced_refresh` if another operation of the batch does.
     pub fn caller_hash(&self) -> u64 {
-        let Head { caller_hash, require_alias, require_data_stream, .. } = *self.basis.head;
+        let Head { caller_hash, require_alias, require_data_stream, refreshes, .. } = *self.basis.head;
         let by_lines = |required: fn(&Requirements) -> bool, by_query: bool| {
             self.routed.requirements.is_some_and(|requirements| required(&requirements) != by_query)
         };
@@ -202,7 +203,8 @@ impl Request {
             by_lines(|required| required.alias, require_alias),
             by_lines(|required| required.data_stream, require_data_stream == Some(true)),
         ];
-        apart.into_iter().fold(0, |bits, is_apart| bits << 1 | u64::from(is_apart)) ^ caller_hash
+        let alone = if refreshes && self.routed.has_update { self.basis.round_robin as u64 } else { 0 };
+        apart.into_iter().fold(alone, |bits, is_apart| bits << 1 | u64::from(is_apart)) ^ caller_hash
     }
 
     /// Returns whether one of its operations is under a pipeline that may change where documents go. Any two of them may

@@ -55,6 +55,8 @@ pub struct Routed {
     pub is_observed: bool,
     /// Whether a line has a `_type`. The cluster then adds a `warning` to the answer.
     pub has_type: bool,
+    /// Whether any operation is an update.
+    pub has_update: bool,
     /// What all operations require of their names; `None` before the first one.
     pub requirements: Option<Requirements>,
     /// The names that the operations are written to.
@@ -152,6 +154,7 @@ impl<'a> OperationRouter<'a> {
             return Err(PassThrough::ActionLine);
         }
         self.routed.has_type |= line.has_type;
+        self.routed.has_update |= line.action == Action::Update;
         Ok(routed)
     }
 

@@ -277,3 +277,27 @@ fn a_merged_answer_has_no_cookie() {
     answer_with_cookie(&mut harness, "es-1", 200);
     assert_eq!(names(&harness, id), ["content-type", "x-elastic-product"]);
 }
+
+/// OpenSearch 3 says `forced_refresh` in the item of an update that changes nothing if the batch changes its shard.
+#[test]
+fn updates_whose_items_say_whether_the_shard_was_refreshed_share_no_batch_with_other_requests() {
+    let (write, update) = (index(&[id_on(0, 0)]), operation("update", "i", &id_on(0, 1), &json!({})));
+    let both = write.clone() + &update;
+    for (query, expected) in [
+        ("?refresh", [&write.repeat(2), &update, &both, &both].map(String::clone).to_vec()),
+        ("?refresh=wait_for", [&write.repeat(2), &update, &both, &both].map(String::clone).to_vec()),
+        ("?refresh=false", vec![[&write, &update, &both, &both, &write].map(String::as_str).concat()]),
+        ("", vec![[&write, &update, &both, &both, &write].map(String::as_str).concat()]),
+    ] {
+        let mut harness = Harness::new(json!({"hold": {"early_release": false}}));
+        for body in [&write, &update, &both, &both, &write] {
+            harness.request(&format!("/_bulk{query}"), body);
+        }
+        harness.tick_after(Duration::from_secs(1));
+        let mut sent = harness.bodies();
+        sent.sort_by_key(|body| expected.iter().position(|other| other == body));
+        assert_eq!(sent, expected, "{query}");
+        harness.settle();
+        assert_eq!(harness.replies.len(), 5);
+    }
+}
