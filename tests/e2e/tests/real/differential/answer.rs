@@ -23,7 +23,7 @@ enum Body {
         tree: Value,
         /// All keys, in their order.
         keys: Vec<String>,
-        /// The number of lines, for `pretty`.
+        /// The number of lines, for `pretty`; 0 for YAML, which breaks lines at a width.
         lines: usize,
     },
     Text(String),
@@ -96,6 +96,12 @@ fn plain(response: &Response) -> Vec<u8> {
     gzip::plain(&response.headers, &response.body).unwrap()
 }
 
+/// Returns whether the master was too busy to create an index within the request's `timeout`. The sides then differ, and
+/// all that follows may.
+pub fn lacks_a_new_index(response: &Response) -> bool {
+    String::from_utf8_lossy(&plain(response)).contains("process_cluster_event_timeout_exception")
+}
+
 /// Half a character. Clusters accept it in an id, and write it in the answer. `serde_json` does not.
 static SURROGATE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(u[dD][89a-fA-F][0-9a-fA-F]{2})").unwrap());
 
@@ -111,7 +117,8 @@ impl Body {
         match serde_json::from_str::<Value>(&text).ok().or_else(yaml).or_else(surrogates) {
             Some(mut tree) => {
                 blur(&mut tree);
-                Self::Tree { tree, keys: keys(&text), lines: text.lines().count() }
+                let lines = if text.starts_with("---") { 0 } else { text.lines().count() };
+                Self::Tree { tree, keys: keys(&text), lines }
             }
             None if bytes.starts_with(b":)\n") => Self::Binary(bytes[..3].to_vec()),
             None => Self::Text(text),
@@ -249,6 +256,10 @@ fn keys(text: &str) -> Vec<String> {
 fn difference(place: &str, left: &Value, right: &Value) -> Option<String> {
     match (left, right) {
         _ if left == right => None,
+        // Shows the whole item.
+        (Value::Object(fields), Value::Object(_)) if fields.contains_key("_id") => {
+            Some(format!("{place}: {left}\nand {right}"))
+        }
         (Value::Object(fields), Value::Object(others)) if fields.keys().eq(others.keys()) => {
             fields.iter().find_map(|(name, field)| difference(&format!("{place}/{name}"), field, &others[name]))
         }

@@ -62,6 +62,7 @@ async fn compare(scene: &SharedScene, seeds: &[u64], naming: Naming) -> (Tally, 
     );
     let counted = scene.counters_since(&before).await;
     println!("{} seeds in {:.0} s: {tally:#?}\n{counted:#?}", seeds.len(), started.elapsed().as_secs_f64());
+    assert!(tally.ended_early * 4 <= seeds.len(), "{} of {} seeds ended early", tally.ended_early, seeds.len());
     // Otherwise the cluster was only compared with itself.
     let requests = tally.requests as u64;
     let merged = counted["requests_total.outcome.merged"];

@@ -58,6 +58,11 @@ pub async fn run(scene: &SharedScene, seed: u64, naming: Naming, tally: &mut Tal
                     continue;
                 }
             };
+            if [&direct, &filtered].into_iter().any(answer::lacks_a_new_index) {
+                tally.ended_early += 1;
+                scene.change(&Change::Deletion, distribution, seed).await;
+                return differences;
+            }
             answer::remember(&direct, Side::Direct, &mut client.direct);
             answer::remember(&filtered, Side::Filtered, &mut client.filtered);
             let (mut direct, mut filtered) =
