@@ -99,7 +99,7 @@ impl EnvoyGateway {
             // A hosts file cannot have names with a trailing dot.
             command.arg(argument.replace(&format!("{HOST}."), HOST));
         }
-        command.args(["--disable-hot-restart", "--concurrency", "2"]);
+        command.arg("--disable-hot-restart");
         let process = start("envoy", command, &self.run_dir.join(gateway))?;
         let addresses = [(Ipv4Addr::LOCALHOST, port).into(), ADMIN, ADMIN];
         Proxy::listening(process, addresses, FAULTS).await.with_context(|| self.process.log_extract())

@@ -200,6 +200,11 @@ pub trait Traffic {
         Ok(None)
     }
 
+    /// Returns the client with this number.
+    fn client(&self, _: usize) -> Client {
+        self.nodes().client.clone()
+    }
+
     /// Sends a bulk request with the cluster's host name.
     async fn bulk(&self, client: &Client, body: impl Into<Bytes>) -> Result<Response> {
         self.bulk_to(client, "/_bulk", body).await
@@ -220,7 +225,7 @@ pub trait Traffic {
     async fn send(&self, index: &str) -> Result<()> {
         let (mut clients, host) = (JoinSet::new(), Self::SERVICE);
         for client in 0..CLIENTS {
-            let (connection, url, index) = (self.nodes().client.clone(), self.url("/_bulk"), index.to_owned());
+            let (connection, url, index) = (self.client(client), self.url("/_bulk"), index.to_owned());
             let forged = self.forged()?;
             clients.spawn(async move {
                 for round in 0..REQUESTS {

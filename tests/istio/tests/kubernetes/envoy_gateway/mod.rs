@@ -3,11 +3,12 @@
 
 mod example;
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, Network, Nodes, Proxy, Traffic};
-use bulk_reshuffle_stack::{enter_private_network, is_network_private};
+use bulk_reshuffle_stack::{Client, enter_private_network, is_network_private};
 
 use example::GATEWAY_PORT;
 
@@ -18,6 +19,9 @@ const INDEX: &str = "books";
 
 /// The header that names the node of a batch.
 const HEADER: &str = "x-bulk-reshuffle-node";
+
+/// The first of the clients' addresses.
+const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 128);
 
 /// An index whose bulk path a policy denies.
 const DENIED: &str = "secret";
@@ -63,6 +67,11 @@ impl Traffic for Mesh<'_> {
     fn proxy(&self) -> &Proxy {
         &self.proxy
     }
+
+    /// Each client has an address of its own, which must not keep its requests apart.
+    fn client(&self, number: usize) -> Client {
+        Client::at(Ipv4Addr::from(u32::from(CLIENTS).saturating_add(number as u32)).into())
+    }
 }
 
 impl<'a> Mesh<'a> {
@@ -86,7 +95,11 @@ impl<'a> Mesh<'a> {
     /// request, and batches that went to other nodes are not counted.
     async fn end(self) -> Result<()> {
         let configuration = self.proxy.admin_text("/config_dump").await?;
-        for patch in ["\"allow_on_headers_stop_iteration\": true", "envoy.filters.http.upstream_codec"] {
+        for patch in [
+            "\"allow_on_headers_stop_iteration\": true",
+            "\"failure_policy\": \"FAIL_RELOAD\"",
+            "envoy.filters.http.upstream_codec",
+        ] {
             ensure!(configuration.contains(patch), "the configuration lacks {patch}:\n{configuration}");
         }
         self.proxy.check_filter().await
