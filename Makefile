@@ -14,7 +14,7 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = examples faults hostile image istiod k6 kubernetes observability on_demand package programs releases secured
+ON_DEMAND = examples faults hostile image istiod k6 kubernetes observability on_demand outages package programs releases secured
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -26,7 +26,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
 # Parts of other targets.
 .PHONY: tools forced-trap
 
@@ -106,6 +106,9 @@ test-faults: tools build ## kill, hang, cut, starve or replace real parts under 
 
 test-hostile: tools build ## send hostile requests, and print a table of their cost to other clients
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture
+
+test-outages: tools build ## lose the packets to a node, and count what its writers notice
+	@$(TEST) --test outages -- --nocapture --test-threads=1
 
 test-security: tools build ## run the filter in front of nodes with a security plug-in, users and roles
 	@python3 tests/tools/fetch.py secured

@@ -18,8 +18,8 @@ from pathlib import Path
 
 LOGS = Path(".run/ci")
 
-TOOLS = ["base", "vale", "func-e", "clients", "examples", "servers", "secured", "writers", "manifests", "istio", "registry", "k6",
-         "explorer", "browser", "valgrind"]
+TOOLS = ["base", "vale", "func-e", "clients", "examples", "servers", "secured", "writers", "manifests", "istio", "registry",
+         "k6", "explorer", "browser", "valgrind"]
 
 # The steps that most often find something come first, one after the other.
 FIRST = ["make lint", "make test"]
@@ -40,6 +40,7 @@ COMPUTES = [
 WAITS = [
     "make test-istio",
     "make test-security",
+    "make test-outages",
     "make test-clients",
     "make test-matrix VERSIONS='opensearch-2 elasticsearch-8 elasticsearch-9'",
     "make test-writers QUICK=1 VERSIONS='elasticsearch-8 opensearch-2'",

@@ -139,7 +139,7 @@ impl Ending {
             Self::Items => Some(bulk(items)),
             Self::Lie(lie) => Some(lie.response(items)),
             Self::Refused(status) => Some(refusal(status)),
-            Self::NotSentText => Some(envoys(503, &format!("{RESET}remote connection failure"))),
+            Self::NotSentText => Some(envoys(503, &format!("{RESET}connection timeout"))),
             Self::Reset => Some(envoys(503, &format!("{RESET}connection termination"))),
             Self::TimedOut => Some(envoys(504, "upstream request timeout")),
             Self::NotSent | Self::Failed => None,

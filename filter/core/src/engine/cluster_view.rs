@@ -100,6 +100,11 @@ impl ClusterView {
         self.state.miss(upstream);
     }
 
+    /// Records that a connection to this upstream took too long. It is tried again after a while.
+    pub fn avoid(&mut self, upstream: UpstreamId, now: Time) {
+        self.state.avoid(upstream, now);
+    }
+
     /// Records that the last query got no readable answer.
     pub fn failed(&mut self, silence: Silence, now: Time) {
         self.state.failed(silence, now);

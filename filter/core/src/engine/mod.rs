@@ -472,6 +472,15 @@ impl Engine {
         self.follow_state();
     }
 
+    /// Routes to the coordinator what is for an upstream to which a connection took too long, for a while: each further
+    /// batch would wait as long. A connection that is refused costs no time.
+    fn avoid(&mut self, upstream: UpstreamId) {
+        if upstream != UpstreamId::COORDINATOR {
+            self.cluster.avoid(upstream, self.now);
+            self.follow_state();
+        }
+    }
+
     /// Handles a call for which Envoy has no upstream, or that Envoy could not make at all.
     fn call_not_sent(&mut self, call: CallId, has_upstream: bool) {
         if let Some(batch) = self.calls.batch(call)
@@ -498,6 +507,9 @@ impl Engine {
                 self.batch_returned(&mut batch, Some(failure), failure.ending());
                 // Whatever happened to the node, the table may be out of date.
                 self.cluster.poll_soon(self.now);
+                if failure == Failure::ConnectTimeout {
+                    self.avoid(batch.upstream);
+                }
                 let verdict = self.reading().failed(&batch, failure);
                 self.parts().2.apply(batch, verdict);
             }

@@ -8,6 +8,9 @@ pub enum Failure {
     /// The batch certainly never reached a node, so it may be sent again.
     #[error("no node could be reached")]
     NotSent,
+    /// No connection could be made within `connect_timeout`, so the batch may be sent again.
+    #[error("no connection to the node could be made in time")]
+    ConnectTimeout,
     /// Envoy has no upstream of this name, so the batch may be sent elsewhere.
     #[error("Envoy has no cluster of this name")]
     NoUpstream,
@@ -29,20 +32,19 @@ pub enum Failure {
 /// more than once, it reports the last reason only, with other words in front of it.
 const ENDED: &str = "upstream connect error or disconnect/reset before headers. ";
 
+/// Envoy's reason for a connection that took too long.
+const CONNECT_TIMEOUT: &str = "reset reason: connection timeout";
+
 /// Envoy's reasons for failed connections and for too many requests.
-const NOT_SENT: &[&str] = &[
-    "reset reason: remote connection failure",
-    "reset reason: local connection failure",
-    "reset reason: connection timeout",
-    "reset reason: overflow",
-];
+const NOT_SENT: &[&str] =
+    &["reset reason: remote connection failure", "reset reason: local connection failure", "reset reason: overflow"];
 
 impl Failure {
     /// Returns what the failure of a query shows about its upstream.
     pub fn silence(self) -> Silence {
         match self {
             Self::NoUpstream => Silence::NoUpstream,
-            Self::NotSent => Silence::Unreachable,
+            Self::NotSent | Self::ConnectTimeout => Silence::Unreachable,
             _ => Silence::NoAnswer,
         }
     }
@@ -72,6 +74,7 @@ impl Failure {
         let text = String::from_utf8_lossy(response.body.get(..300).unwrap_or(&response.body));
         match text.strip_prefix(ENDED) {
             Some(reason) if NOT_SENT.iter().any(|not_sent| reason.starts_with(not_sent)) => Some(Self::NotSent),
+            Some(reason) if reason.starts_with(CONNECT_TIMEOUT) => Some(Self::ConnectTimeout),
             // The node sent something that is not HTTP. The status is 502 since Envoy 1.40.
             Some(reason) if reason.contains("reset reason: protocol error") => Some(Self::Unreadable),
             Some(_) => Some(Self::Lost),

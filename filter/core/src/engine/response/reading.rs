@@ -46,7 +46,7 @@ impl Reading<'_> {
     /// Returns the verdict on a batch that got no answer.
     pub fn failed(self, batch: &Batch, failure: Failure) -> Verdict {
         match failure {
-            Failure::NotSent | Failure::NoUpstream => Verdict::NotSent,
+            Failure::NotSent | Failure::ConnectTimeout | Failure::NoUpstream => Verdict::NotSent,
             Failure::Lost if self.requests.is_idempotent(batch) => Verdict::Lost,
             _ => Verdict::Unknown(failure),
         }

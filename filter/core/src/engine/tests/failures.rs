@@ -13,6 +13,8 @@ fn split(config: Value) -> (Harness, u32) {
 
 pub const REFUSED: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
+const CONNECT_TIMEOUT: &str =
+    "upstream connect error or disconnect/reset before headers. reset reason: connection timeout";
 pub const RESET: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
 
@@ -56,6 +58,28 @@ fn a_missing_upstream_is_not_used_again_until_the_next_poll() {
     harness.load(&state());
     harness.write(&[id_on(0, 0), id_on(1, 0)]);
     assert_eq!(harness.upstreams(), ["es-0", "es-1"]);
+}
+
+/// Otherwise each batch for a node that has lost power would wait for `connect_timeout`.
+#[test]
+fn an_upstream_to_which_a_connection_took_too_long_is_not_used_for_ten_seconds() {
+    let (mut harness, id) = split(json!({}));
+    harness.envoy_says("es-0", 503, CONNECT_TIMEOUT);
+    harness.settle();
+    assert_eq!(harness.statuses(id), [201, 201, 201]);
+    for (seconds, expected) in [(0, "es"), (6, "es"), (6, "es-0")] {
+        harness.tick_after(Duration::from_secs(seconds));
+        harness.load(&state());
+        harness.write(&[id_on(0, 0)]);
+        assert_eq!(harness.upstreams(), [expected], "after {seconds} more");
+        harness.settle();
+    }
+    // A refused connection costs no time.
+    let (mut harness, _) = split(json!({}));
+    harness.envoy_says("es-0", 503, REFUSED);
+    harness.settle();
+    harness.write(&[id_on(0, 0)]);
+    assert_eq!(harness.upstreams(), ["es-0"]);
 }
 
 #[test]

@@ -58,6 +58,10 @@ struct Latest {
 /// clusters, the next one follows sooner. If its cluster was replaced, the shipped alert does not fire: it waits longer.
 const DOUBT: Time = Time::from_secs(240);
 
+/// The time for which nothing is sent to an upstream to which a connection took too long. Then one batch may wait for a
+/// connection again.
+const AVOIDED: Time = Time::from_secs(10);
+
 impl Latest {
     /// Records that the state which is known is the latest, and whether states of several clusters were seen on the way.
     /// Returns whether they were, or the state is that of another cluster than the one before.
@@ -187,6 +191,12 @@ impl StateCache {
     /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
     pub fn miss(&mut self, upstream: UpstreamId) {
         self.tables.miss(upstream);
+    }
+
+    /// Records that a connection to this upstream took too long. It is tried again after a cycle that ends later than
+    /// [`AVOIDED`].
+    pub fn avoid(&mut self, upstream: UpstreamId, now: Time) {
+        self.tables.avoid(upstream, now.saturating_add(AVOIDED));
     }
 
     /// Returns when [`next`](Self::next) will have an action.
@@ -521,7 +531,7 @@ impl StateCache {
         self.problem = None;
         let is_other = self.latest.verify(has_several, now);
         self.coordinator = Some(self.latest.check(now));
-        self.tables.verify();
+        self.tables.verify(now);
         is_other
     }
 

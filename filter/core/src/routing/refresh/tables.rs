@@ -1,6 +1,7 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::Time;
 use crate::config::NodeUpstreams;
 use crate::node::Node;
 use crate::routing::checks::{Meant, UpstreamCheck, UpstreamChecks};
@@ -11,8 +12,8 @@ use crate::routing::table::{RoutingTable, Unrouted, UpstreamId, Upstreams};
 #[derive(Debug)]
 pub(crate) struct Tables {
     node_upstreams: NodeUpstreams,
-    /// The upstreams that Envoy does not have.
-    missing: BTreeSet<UpstreamId>,
+    /// The upstreams that Envoy does not have or cannot reach, and the time from which they may be tried again.
+    missing: BTreeMap<UpstreamId, Time>,
     last: Option<Rc<RoutingTable>>,
     is_old: bool,
 }
@@ -20,7 +21,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Starts without a table.
     pub fn new(node_upstreams: NodeUpstreams) -> Self {
-        Self { node_upstreams, missing: BTreeSet::new(), last: None, is_old: false }
+        Self { node_upstreams, missing: BTreeMap::new(), last: None, is_old: false }
     }
 
     /// Returns the last table.
@@ -45,12 +46,21 @@ impl Tables {
 
     /// Records that Envoy does not have this upstream. Tables route to it again once the state is verified.
     pub fn miss(&mut self, upstream: UpstreamId) {
-        self.is_old |= self.missing.insert(upstream);
+        self.avoid(upstream, Time::ZERO);
     }
 
-    /// Routes to all indices and upstreams again, because the content is known to be that of the latest state.
-    pub fn verify(&mut self) {
-        self.is_old |= !std::mem::take(&mut self.missing).is_empty();
+    /// Records that Envoy cannot reach this upstream. Tables route to it again once the state is verified at this time
+    /// or later.
+    pub fn avoid(&mut self, upstream: UpstreamId, until: Time) {
+        self.is_old |= self.missing.insert(upstream, until).is_none();
+    }
+
+    /// Routes to all indices again, and to upstreams that may be tried again, because the content is known to be that of
+    /// the latest state.
+    pub fn verify(&mut self, now: Time) {
+        let before = self.missing.len();
+        self.missing.retain(|_, until| *until > now);
+        self.is_old |= self.missing.len() != before;
         if let Some(table) = &self.last {
             table.trust();
         }
@@ -83,7 +93,7 @@ impl Tables {
         let usable = |(node, upstream): (&Node, &Option<UpstreamId>)| match *upstream {
             _ if !node.present => Err(Unrouted::Primary),
             Some(_) if is_wrong(node) => Err(Unrouted::WrongUpstream),
-            Some(upstream) if !self.missing.contains(&upstream) => Ok(upstream),
+            Some(upstream) if !self.missing.contains_key(&upstream) => Ok(upstream),
             _ => Err(Unrouted::Upstream),
         };
         let by_node = nodes.iter().zip(numbers.iter()).map(usable).collect();

@@ -49,7 +49,7 @@ reasons! {
     RoutingRequired = "routing_required", "The index requires a routing value, and the operation has none.";
     Partition = "partition", "The index is partitioned and requires both an id and a routing value.";
     Primary = "primary", "The primary of the shard is not started.";
-    Upstream = "upstream", "The node has no upstream of its own.";
+    Upstream = "upstream", "The node has no upstream of its own, or connections to it take too long.";
     WrongUpstream = "wrong_upstream", "The node's upstream leads to another node.";
     Distrusted = "mismatch",
         "Answers for the index were out of order, so the filter does not split requests for it for a while.";

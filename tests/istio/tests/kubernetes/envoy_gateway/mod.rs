@@ -98,6 +98,7 @@ impl<'a> Mesh<'a> {
         for patch in [
             "\"allow_on_headers_stop_iteration\": true",
             "\"failure_policy\": \"FAIL_RELOAD\"",
+            "TCP_USER_TIMEOUT",
             "envoy.filters.http.upstream_codec",
         ] {
             ensure!(configuration.contains(patch), "the configuration lacks {patch}:\n{configuration}");
