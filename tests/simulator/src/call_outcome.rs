@@ -26,7 +26,7 @@ pub enum Ending {
     Refused(u16),
     /// It cannot be sent, and the engine is told so at once.
     NotSent,
-    /// It cannot be sent, and Envoy says so in a response.
+    /// A connection takes too long, so it cannot be sent. Envoy says so in a response.
     NotSentText,
     /// It returns without a readable answer: lost, or too large.
     Failed,

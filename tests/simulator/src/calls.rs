@@ -96,8 +96,7 @@ impl Harness {
 
     fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
         self.ledger.ended(key, Ending::NotSent.ended(&Rc::default()), self.now);
-        self.ledger.redirects = true;
-        self.ledger.missing.insert((key.0, self.ledger.calls[&key].upstream.clone()));
+        self.ledger.lacks_upstream_of(key);
         let time = self.time();
         self.machine(key.0)?.engine.handle(Input::CallNotSent { call: key.1, has_upstream: false }, time);
         Ok(())
@@ -158,6 +157,10 @@ impl Harness {
         let ending = batch.outcome.ending;
         let response = batch.response.clone().or_else(|| ending.response(&[]).map(Rc::new));
         self.ledger.ended(key, ending.ended(&response.clone().unwrap_or_default()), self.now);
+        if ending == Ending::NotSentText {
+            // A connection took too long.
+            self.ledger.lacks_upstream_of(key);
+        }
         self.root(
             key.0,
             match response {

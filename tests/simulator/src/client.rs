@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::ops::Range;
 
-use bulk_reshuffle::bulk::{FilterPath, ITEM_ROOM, Inflater};
+use bulk_reshuffle::bulk::{Action, FilterPath, ITEM_ROOM, Inflater};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -64,6 +64,9 @@ const FILTER_PATHS: &[&str] = &[
     "items.*%2C-items.create",
 ];
 
+/// A header that no request has. It distinguishes a request that shares no batch from all others.
+pub const ALONE: &str = "alone";
+
 /// The reasons for which the filter does not vouch for a request.
 const ODDITIES: &[&str] = &[
     NO_BULK,
@@ -107,7 +110,14 @@ impl Client {
         let bodiless = oddity == Some("empty") && plain.is_empty();
         let zipped = matches!(oddity, Some(GZIP | BOMB)) || (!bodiless && rng.percent(scenario.zipped));
         let body = if zipped { zipped_body(rng, &plain, oddity) } else { plain.clone() };
-        let (key, mut headers) = headers(rng, scenario, &defaults, oddity, body.len());
+        let (mut key, mut headers) = headers(rng, scenario, &defaults, oddity, body.len());
+        let refreshes = key.iter().any(|(_, value)| value.contains("refresh="));
+        if refreshes
+            && all.get(operations.clone()).is_some_and(|all| all.iter().any(|one| one.action == Action::Update))
+        {
+            // It shares no batch: an item that changes nothing tells whether its batch has refreshed the shard.
+            key.push((ALONE.to_owned(), first.to_string()));
+        }
         if zipped && oddity != Some("content_encoding") {
             headers.push(("content-encoding".to_owned(), rng.one_of(&["gzip", "gzip", "GZIP"]).into()));
         }

@@ -21,7 +21,7 @@ pub struct Ledger {
     pub calls: BTreeMap<CallKey, Batch>,
     /// The traffic, one for each engine.
     pub traffic: Vec<EngineTraffic>,
-    /// The upstreams that each engine was told not to exist.
+    /// The upstreams that each engine was told not to exist, or not to be reached in time.
     pub missing: BTreeSet<(usize, String)>,
     /// Whether wake-ups and ticks are on time.
     pub punctual: bool,
@@ -112,6 +112,12 @@ impl Ledger {
         };
         clients.into_iter().for_each(|client| ledger.add(client));
         ledger
+    }
+
+    /// Records that an engine learns with the end of this call that it cannot use the call's upstream.
+    pub fn lacks_upstream_of(&mut self, key: CallKey) {
+        self.redirects = true;
+        self.missing.insert((key.0, self.calls[&key].upstream.clone()));
     }
 
     fn add(&mut self, client: Client) {

@@ -472,11 +472,13 @@ impl Engine {
         self.follow_state();
     }
 
-    /// Routes to the coordinator what is for an upstream to which a connection took too long, for a while: each further
-    /// batch would wait as long. A connection that is refused costs no time.
-    fn avoid(&mut self, upstream: UpstreamId) {
-        if upstream != UpstreamId::COORDINATOR {
-            self.cluster.avoid(upstream, self.now);
+    /// Routes to the coordinator what is for the upstream of a call whose connection took too long, for a while: each
+    /// further batch would wait as long. A connection that is refused costs no time.
+    fn avoid_upstream_of(&mut self, call: CallId) {
+        if let Some(batch) = self.calls.batch(call)
+            && batch.upstream != UpstreamId::COORDINATOR
+        {
+            self.cluster.avoid(batch.upstream, self.now);
             self.follow_state();
         }
     }
@@ -494,6 +496,9 @@ impl Engine {
 
     /// Handles a call that got no answer.
     fn call_ended(&mut self, call: CallId, failure: Failure) {
+        if failure == Failure::ConnectTimeout {
+            self.avoid_upstream_of(call);
+        }
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => {
                 self.cluster.failed(failure.silence(), self.now);
@@ -507,9 +512,6 @@ impl Engine {
                 self.batch_returned(&mut batch, Some(failure), failure.ending());
                 // Whatever happened to the node, the table may be out of date.
                 self.cluster.poll_soon(self.now);
-                if failure == Failure::ConnectTimeout {
-                    self.avoid(batch.upstream);
-                }
                 let verdict = self.reading().failed(&batch, failure);
                 self.parts().2.apply(batch, verdict);
             }
