@@ -73,7 +73,7 @@ const REPLAYED: Test =
     Test("k6/runner/tests/k6/replay.rs", "recorded_requests_are_compared_on_a_real_cluster", "test-k6");
 
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 26] = [
+pub const ELSEWHERE: [Elsewhere; 27] = [
     on("README.md", "envoy --mode validate", OWN, OWN_SURVIVES),
     on("README.md", "curl -sS -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
@@ -82,6 +82,12 @@ pub const ELSEWHERE: [Elsewhere; 26] = [
     on("istio/README.md", "kubectl apply -k istio/overlays/gateway-envoyfilter", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "istioctl -n search proxy-config endpoints", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "in_pod() {", KUBERNETES, IN_KUBERNETES),
+    on(
+        "istio/README.md",
+        "kubectl -n search exec deploy/es-gateway -- pilot-agent request GET config_dump",
+        KUBERNETES,
+        IN_KUBERNETES,
+    ),
     on(
         "istio/README.md",
         "kubectl -n search exec es-0 -c opensearch -- curl -s 'localhost:9200/_nodes/http",

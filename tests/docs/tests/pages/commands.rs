@@ -7,6 +7,9 @@ use bulk_reshuffle_docs::{Block, ELSEWHERE, Make, Makefile, Need, OUTSIDE_CI, Pa
 /// Languages of blocks without commands.
 const NO_COMMANDS: [&str; 5] = ["js", "json", "text", "toml", "yaml"];
 
+/// Programs that `make test-docs` does not have.
+const ABSENT: [&str; 6] = ["docker", "helm", "istioctl", "k6", "kubectl", "npm"];
+
 /// Folders of the checkout whose files appear in commands.
 const FOLDERS: [&str; 6] = ["envoy/", "examples/", "filter/", "istio/", "k6/", "tests/"];
 
@@ -113,6 +116,17 @@ fn every_block_that_is_not_run_unchanged_is_covered_elsewhere() {
         }
     }
     assert_none(&problems);
+}
+
+#[test]
+fn every_block_that_needs_an_absent_program_is_covered_elsewhere() {
+    let is_absent = |block: &Block| {
+        let words = block.commands().into_iter().filter_map(|command| command.words().into_iter().next());
+        words.into_iter().any(|program| ABSENT.contains(&program.as_str()))
+    };
+    let blocks = blocks();
+    let missing = blocks.iter().filter(|block| is_absent(block) && !ELSEWHERE.iter().any(|entry| entry.is_of(block)));
+    assert_none(&missing.map(|block| format!("{}: {}", block.place(), block.text)).collect::<Vec<_>>());
 }
 
 /// Also checks commands that cannot run here.

@@ -78,6 +78,8 @@ async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let mesh = Mesh::start_splitting(site, overlay.name, overlay).await?;
     let proven = mesh.check_split(overlay.name).await?;
     check_metrics(&mesh).await?;
+    let configuration = mesh.proxy.admin_text("/config_dump").await?;
+    ensure!(configuration.contains("apply_default_config"), "the patch has not replaced the WasmPlugin's filter");
     mesh.end().await?;
     Ok(proven)
 }
