@@ -254,7 +254,7 @@ bench-instructions: ## count the instructions of the same with valgrind, and enf
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench instructions
 
 bench-size: tools build ## measure what many indices, nodes, shards and waiting requests cost
-## PART=state  only the state of many indices; or growth: only a document's cost
+## PART=state  only the state of many indices; or polls, or growth: a document
 ## ROUNDS=5  measurements of each case
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
 	@$(TEST) --test limits -- --nocapture a_table_takes
