@@ -107,7 +107,7 @@ test-faults: tools build ## kill, hang, cut, starve or replace real parts under 
 test-hostile: tools build ## send hostile requests, and print a table of their cost to other clients
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture
 
-test-outages: tools build ## lose the packets to a node, and count what its writers notice
+test-outages: tools build ## break or replace nodes and Envoys; print what writers notice
 	@$(TEST) --test outages -- --nocapture --test-threads=1
 
 test-security: tools build ## run the filter in front of nodes with a security plug-in, users and roles
