@@ -113,10 +113,6 @@ impl Ledger {
         ended.filter(|ended| matches!(ended, Ended::Unknown(_))).count()
     }
 
-    fn is_idempotent(&self, batch: &Batch) -> bool {
-        batch.markers.iter().all(|marker| self.operations[*marker].operation.is_idempotent())
-    }
-
     /// Returns the operations in a body, which must be whole and unchanged except for parameters added to those without
     /// an id.
     fn markers(&mut self, engine: usize, body: &[u8]) -> Result<Vec<Marker>, Violation> {
@@ -223,9 +219,8 @@ impl Ledger {
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
             return Ok(false);
         };
-        let batch = self.calls.get(last);
-        let ended = batch.and_then(|batch| batch.ended.as_ref());
-        let idempotent = batch.is_some_and(|batch| self.is_idempotent(batch));
+        let ended = self.calls.get(last).and_then(|batch| batch.ended.as_ref());
+        let idempotent = sent.operation.is_idempotent();
         check(
             may_be_sent_again(ended, self.was_busy(marker), idempotent),
             Promise::SentOnce,
@@ -399,7 +394,7 @@ impl Ledger {
 }
 
 /// Returns whether an operation may be retried after a call with this outcome; `None` is still in flight. `busy` tells
-/// whether a node had no room for it, and `idempotent` whether all of the call may be executed twice.
+/// whether a node had no room for it, and `idempotent` whether it may be executed twice.
 fn may_be_sent_again(ended: Option<&Ended>, busy: bool, idempotent: bool) -> bool {
     match ended {
         // It never reached a node, or was refused with all others: nothing was executed.

@@ -81,11 +81,7 @@ impl Settlement<'_> {
             Verdict::Refused(response) => self.settle_refused(&batch, response),
             Verdict::Separate => self.separate(batch),
             Verdict::NotSent => self.offer_again(batch),
-            Verdict::Lost => {
-                if let Err(batch) = self.send_later(Batch { lost: true, ..batch }, Counter::BatchesRetriedLost) {
-                    self.settle_unknown(&batch, Failure::Lost);
-                }
-            }
+            Verdict::Lost { again, unknown } => self.settle_lost(batch, again, &unknown),
             Verdict::Unknown(failure) => self.settle_unknown(&batch, failure),
         }
     }
@@ -181,6 +177,24 @@ impl Settlement<'_> {
                 let refusal = Refusal::new(response, batch.shares.len(), self.memory);
                 self.settle_all(batch, Outcome::Refused(Rc::new(refusal)));
             }
+        }
+    }
+
+    /// Sends those shares of a lost batch again that may be carried out twice. The outcome of the others is unknown.
+    fn settle_lost(&mut self, batch: Batch, again: Vec<HeldShare>, unknown: &[HeldShare]) {
+        if again.is_empty() {
+            return self.settle_unknown(&batch, Failure::Lost);
+        }
+        let operations = unknown.iter().map(|held| held.operations as usize).sum();
+        self.count(Counter::OperationsUnknown(batch.upstream), operations);
+        let outcome = self.unknown(batch.upstream, Failure::Lost);
+        for held in unknown {
+            self.record(held, outcome.clone(), 0);
+            self.finish(held);
+        }
+        let rest = Batch { shares: again, lost: true, ..batch };
+        if let Err(rest) = self.send_later(rest, Counter::BatchesRetriedLost) {
+            self.settle_unknown(&rest, Failure::Lost);
         }
     }
 

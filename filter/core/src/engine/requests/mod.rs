@@ -126,9 +126,10 @@ impl Requests {
         })
     }
 
-    /// Returns whether carrying out a batch twice has the same effect as once.
-    pub fn is_idempotent(&self, batch: &Batch) -> bool {
-        self.operations(batch).all(|(_, operation)| operation.is_idempotent())
+    /// Returns whether carrying out a share twice has the same effect as once.
+    pub fn is_idempotent(&self, held: &HeldShare) -> bool {
+        let mut requests = self.of(held).into_iter();
+        requests.all(|request| request.share_operations(held.share, &held.selection).all(Operation::is_idempotent))
     }
 
     /// Returns the bytes that are reserved for the answer to these shares.

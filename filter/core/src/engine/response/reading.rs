@@ -34,7 +34,7 @@ impl Reading<'_> {
     pub fn read(self, batch: &Batch, response: Response) -> Verdict {
         match response.status {
             200 => self.read_answer(batch, response),
-            429 if is_carried_out_in_part(batch, &response.body) && !self.requests.is_idempotent(batch) => {
+            429 if is_carried_out_in_part(batch, &response.body) && !self.is_idempotent(batch) => {
                 Verdict::Refused(response)
             }
             429 => Verdict::Busy(response),
@@ -43,11 +43,18 @@ impl Reading<'_> {
         }
     }
 
+    fn is_idempotent(self, batch: &Batch) -> bool {
+        batch.shares.iter().all(|held| self.requests.is_idempotent(held))
+    }
+
     /// Returns the verdict on a batch that got no answer.
     pub fn failed(self, batch: &Batch, failure: Failure) -> Verdict {
         match failure {
             Failure::NotSent | Failure::ConnectTimeout | Failure::NoUpstream => Verdict::NotSent,
-            Failure::Lost if self.requests.is_idempotent(batch) => Verdict::Lost,
+            Failure::Lost => {
+                let (again, unknown) = batch.shares.iter().cloned().partition(|held| self.requests.is_idempotent(held));
+                Verdict::Lost { again, unknown }
+            }
             _ => Verdict::Unknown(failure),
         }
     }

@@ -20,8 +20,13 @@ pub enum Verdict {
     Separate,
     /// The batch never reached a node.
     NotSent,
-    /// The connection was lost. Carrying out the batch once more does no harm.
-    Lost,
+    /// The connection was lost.
+    Lost {
+        /// The shares that may be carried out once more without harm.
+        again: Vec<HeldShare>,
+        /// The others.
+        unknown: Vec<HeldShare>,
+    },
     /// Operations may have been carried out or not, for this reason.
     Unknown(Failure),
 }

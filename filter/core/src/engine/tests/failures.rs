@@ -184,6 +184,26 @@ fn a_lost_batch_that_is_not_idempotent_is_not_retried() {
     }
 }
 
+#[test]
+fn a_share_that_is_not_idempotent_costs_no_other_request_of_a_lost_batch_its_retry() {
+    let mut harness = Harness::new(json!({}));
+    let first = harness.send("/_bulk", &index(&[id_on(0, 0)]));
+    let created = harness.send("/_bulk", &operation("create", "i", &id_on(0, 1), &json!({})));
+    let written = harness.send("/_bulk", &index(&[id_on(0, 2)]));
+    harness.answer("es-0");
+    assert_eq!(harness.statuses(first), [201]);
+    harness.envoy_says("es-0", 503, RESET);
+    assert_eq!(harness.statuses(created), [503]);
+    assert_eq!(harness.reply(created)["items"][0]["create"]["error"]["type"], "bulk_outcome_unknown_exception");
+    assert!(!harness.replies.contains_key(&written));
+    harness.tick_after(Duration::from_millis(50));
+    assert_eq!(harness.bodies_to("es-0"), [index(&[id_on(0, 2)])]);
+    harness.settle();
+    assert_eq!(harness.statuses(written), [201]);
+    harness.load(&state());
+    harness.assert_idle();
+}
+
 pub const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
 
 #[test]
