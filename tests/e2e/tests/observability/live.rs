@@ -11,7 +11,7 @@ use bulk_reshuffle_e2e::{ClusterScript, RealScene, Scene, forced_trap};
 use bulk_reshuffle_stack::{Client, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 
-use crate::alerts::Rule;
+use crate::alerts::{Rule, Section};
 use crate::bare::{self, Bare};
 use crate::dashboard::{Dashboard, targets};
 use crate::expression::Selector;
@@ -101,6 +101,7 @@ async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     let unexpected = alerts(&prometheus, &healthy.envoy.admin().to_string()).await?;
     ensure!(unexpected.is_empty(), "alerts of the shipped Envoy in front of healthy nodes: {unexpected:?}");
     every_alert_fires(&prometheus, &mut trouble, &bare).await?;
+    every_command_of_the_runbook_finds_a_metric(&trouble, &bare).await?;
     prometheus.stop().await?;
     bare.stop().await?;
     mesh.stop().await?;
@@ -264,4 +265,25 @@ async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble, bare:
         ensure!(rule["health"] == "ok", "{rule}");
     }
     Ok(())
+}
+
+/// Checks each alternative of each filter in the commands of the page, at an Envoy for which the alert has fired.
+async fn every_command_of_the_runbook_finds_a_metric(trouble: &Trouble, bare: &Bare) -> Result<()> {
+    for section in Section::all() {
+        let admin = if bare::ALERTS.contains(&section.alert.as_str()) { bare.admin() } else { trouble.admin() };
+        for filter in section.filters() {
+            for filter in alternatives(filter) {
+                let stats = Client::new().get(&format!("http://{admin}/stats?filter={filter}")).await?.ok()?.text();
+                ensure!(!stats.trim().is_empty(), "{}: no metric matches {filter}", section.alert);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the alternatives of a regular expression `a(b|c)d` or `a|b`.
+fn alternatives(regex: &str) -> Vec<String> {
+    let (before, rest) = regex.split_once('(').unwrap_or(("", regex));
+    let (inner, after) = rest.split_once(')').unwrap_or((rest, ""));
+    inner.split('|').map(|one| format!("{before}{one}{after}")).collect()
 }
