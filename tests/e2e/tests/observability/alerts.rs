@@ -46,7 +46,8 @@ impl Section {
     /// Reads the page's sections about alerts.
     pub fn all() -> Vec<Self> {
         let page = fs::read_to_string(example("README.md")).unwrap();
-        let sections = page.split("\n#").filter_map(|section| section.strip_prefix("## BulkReshuffle")?.split_once('\n'));
+        let sections =
+            page.split("\n#").filter_map(|section| section.strip_prefix("## BulkReshuffle")?.split_once('\n'));
         sections
             .map(|(name, text)| Self { alert: format!("BulkReshuffle{name}"), text: text.trim().to_owned() })
             .collect()

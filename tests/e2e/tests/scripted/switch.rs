@@ -29,7 +29,8 @@ impl<'a> Bench<'a> {
     /// Makes polls fail, and waits until the filter has noticed.
     async fn new(cluster: &'a FakeCluster, envoy: &'a Envoy) -> Result<Self> {
         envoy.wait_for_state(LIMIT).await?;
-        cluster.react_to_state_queries(|_| Some(Reaction::refusal(503, "master_not_discovered_exception", "no master")));
+        cluster
+            .react_to_state_queries(|_| Some(Reaction::refusal(503, "master_not_discovered_exception", "no master")));
         let bench = Self { cluster, envoy, client: Client::new() };
         wait::until(LIMIT, "polls fail", async || {
             // Without requests there are no polls.
