@@ -53,9 +53,12 @@ impl Section {
             .collect()
     }
 
-    /// Returns the regular expressions with which its commands select metrics of Envoy.
-    pub fn filters(&self) -> impl Iterator<Item = &str> {
-        self.text.split("/stats?filter=").skip(1).filter_map(|rest| rest.split('\'').next())
+    /// Returns the regular expressions with which its commands select metrics of Envoy: those that say where to look, and
+    /// those that show that it is over.
+    pub fn filters(&self) -> [Vec<&str>; 2] {
+        let (look, over) = self.text.split_once("\n- Over: ").unwrap_or((&self.text, ""));
+        [look, over]
+            .map(|text| text.split("/stats?filter=").skip(1).filter_map(|rest| rest.split('\'').next()).collect())
     }
 }
 

@@ -267,11 +267,14 @@ async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble, bare:
     Ok(())
 }
 
-/// Checks each alternative of each filter in the commands of the page, at an Envoy for which the alert has fired.
+/// Checks each alternative of each filter in the commands of the page. Where to look is checked at an Envoy for which the
+/// alert has fired, and what shows that it is over at one with the filter.
 async fn every_command_of_the_runbook_finds_a_metric(trouble: &Trouble, bare: &Bare) -> Result<()> {
     for section in Section::all() {
-        let admin = if bare::ALERTS.contains(&section.alert.as_str()) { bare.admin() } else { trouble.admin() };
-        for filter in section.filters() {
+        let firing = if bare::ALERTS.contains(&section.alert.as_str()) { bare.admin() } else { trouble.admin() };
+        let [look, over] = section.filters();
+        let filters = look.into_iter().map(|filter| (firing, filter));
+        for (admin, filter) in filters.chain(over.into_iter().map(|filter| (trouble.admin(), filter))) {
             for filter in alternatives(filter) {
                 let stats = Client::new().get(&format!("http://{admin}/stats?filter={filter}")).await?.ok()?.text();
                 ensure!(!stats.trim().is_empty(), "{}: no metric matches {filter}", section.alert);
