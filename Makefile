@@ -107,7 +107,7 @@ test-faults: tools build ## kill, hang, cut, starve or replace real parts under 
 test-hostile: tools build ## send hostile requests, and print a table of their cost to other clients
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture
 
-test-outages: tools build ## lose the packets to a node, and count what its writers notice
+test-outages: tools build ## break or replace nodes and Envoys; print what writers notice
 	@$(TEST) --test outages -- --nocapture --test-threads=1
 
 test-security: tools build ## run the filter in front of nodes with a security plug-in, users and roles
@@ -254,7 +254,7 @@ bench-instructions: ## count the instructions of the same with valgrind, and enf
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench instructions
 
 bench-size: tools build ## measure what many indices, nodes, shards and waiting requests cost
-## PART=state  only the state of many indices; or growth: only a document's cost
+## PART=state  only the state of many indices; or polls, or growth: a document
 ## ROUNDS=5  measurements of each case
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
 	@$(TEST) --test limits -- --nocapture a_table_takes

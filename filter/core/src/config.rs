@@ -51,8 +51,8 @@ pub use runtime_settings::RuntimeSettings;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The Envoy cluster that answers queries for the cluster state, and that takes what cannot go to a node's own
-    /// upstream.
+    /// The Envoy cluster that takes what cannot go to a node's own upstream. It also answers queries for the cluster
+    /// state, unless `cluster_state.upstream` does.
     #[serde(deserialize_with = "upstream_name")]
     pub coordinator: String,
     /// Further Envoy clusters that lead to the same nodes. The filter takes in a request only if its route leads to one
@@ -134,6 +134,8 @@ pub enum MissingId {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterStateConfig {
+    /// The Envoy cluster that the queries go to. If it is empty, they go to the coordinator.
+    pub upstream: String,
     /// The interval between polls.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub refresh: Duration,
@@ -148,7 +150,7 @@ pub struct ClusterStateConfig {
 impl Default for ClusterStateConfig {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { refresh: seconds(5), timeout: seconds(5), stale_after: seconds(60) }
+        Self { upstream: String::new(), refresh: seconds(5), timeout: seconds(5), stale_after: seconds(60) }
     }
 }
 
@@ -205,6 +207,14 @@ impl Config {
         let of_nodes = self.nodes.one_cluster().and_then(|one| one.name.as_ref());
         let here = std::iter::once(&self.coordinator).chain(&self.route_clusters).chain(of_nodes);
         here.into_iter().any(|name| name.as_bytes() == cluster)
+    }
+
+    /// Returns the Envoy cluster that answers queries for the cluster state, and the field that names it.
+    pub fn polled(&self) -> (&str, &'static str) {
+        match self.cluster_state.upstream.as_str() {
+            "" => (&self.coordinator, "coordinator"),
+            upstream => (upstream, "cluster_state.upstream"),
+        }
     }
 
     /// Returns how operations on `index` without a document id are routed.

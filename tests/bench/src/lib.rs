@@ -10,6 +10,8 @@
 mod envoy_vm;
 #[cfg(not(target_family = "wasm"))]
 pub mod large_state;
+#[cfg(feature = "envoy")]
+pub mod processor_time;
 pub mod routines;
 #[cfg(feature = "envoy")]
 pub mod tables;

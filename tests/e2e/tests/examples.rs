@@ -39,6 +39,7 @@ impl Schemas {
         for (file, name) in [
             ("api__v1", "api/v1"),
             ("apis__apps__v1", "apis/apps/v1"),
+            ("apis__autoscaling__v2", "apis/autoscaling/v2"),
             ("apis__networking.k8s.io__v1", "apis/networking.k8s.io/v1"),
             ("apis__policy__v1", "apis/policy/v1"),
         ] {
@@ -104,6 +105,7 @@ fn the_manifests_match_the_schemas_of_kubernetes() {
     schemas.check(&file("opensearch.yaml"), ("replicas: 3", "replicas: three"), "spec.replicas");
     schemas.check(&file("opensearch.yaml"), ("serviceName: es", "servicename: es"), "spec.servicename");
     schemas.check(&file("bulk-reshuffle.yaml"), ("image: {reference:", "image: {refrence:"), "refrence");
+    schemas.check(&file("bulk-reshuffle.yaml"), ("minReplicas: 2", "minReplcas: 2"), "spec.minReplcas");
     schemas.check(&file("bulk-reshuffle.yaml"), ("maxUnavailable: 1", "maxUnavailble: 1"), "spec.maxUnavailble");
     schemas.check(&file("network-policy.yaml"), ("ingress:", "ingres:"), "spec.ingres");
     schemas.check(&file("network-policy.yaml"), ("port: 53", "prot: 53"), "prot");
@@ -177,6 +179,33 @@ fn memory_limits_cover_the_workers_and_the_heap() {
     let command: Vec<_> = service["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let at = command.iter().position(|word| *word == "--concurrency").unwrap();
     assert_eq!(mebibytes(&service["mem_limit"]), needed(command[at + 1].parse().unwrap()));
+}
+
+/// Returns the longest time that follows a text in a file, in seconds.
+fn seconds(file: &str, before: &str) -> u64 {
+    let text = fs::read_to_string(Tools::find().unwrap().root.join(file)).unwrap();
+    let digits = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let found = text.split(before).skip(1).filter_map(|rest| digits(rest).parse().ok());
+    found.max().unwrap_or_else(|| panic!("{file} has no time after {before:?}"))
+}
+
+/// The time after which an idle bulk request fails is the longest that the filter may hold it.
+#[test]
+fn a_pod_that_ends_has_time_for_all_requests_that_it_holds() {
+    let pod = "examples/kubernetes/bulk-reshuffle.yaml";
+    let idle = seconds("examples/kubernetes/envoy.yaml", "timeout: 0s, idle_timeout: ");
+    assert!(seconds(pod, "--drain-time-s=") >= idle && seconds(pod, "sleep ") >= idle);
+    assert!(seconds(pod, "terminationGracePeriodSeconds: ") > seconds(pod, "sleep "));
+
+    let pod = "istio/examples/gateway/gateway.yaml";
+    let idle = seconds("istio/components/gateway/bulk.yaml", "idle_timeout: ");
+    let drain = seconds(pod, "terminationDrainDuration: ");
+    assert!(drain >= idle && seconds(pod, " drainDuration: ") >= idle);
+    assert!(seconds(pod, "terminationGracePeriodSeconds: ") > drain);
+
+    // Envoy Gateway adds five minutes for the pod's grace period.
+    let gateway = "examples/envoy-gateway/gateway.yaml";
+    assert!(seconds(gateway, "drainTimeout: ") >= seconds(gateway, "streamIdleTimeout: "));
 }
 
 #[test]

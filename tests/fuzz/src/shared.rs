@@ -169,7 +169,7 @@ fn answer(query: &StateQuery) -> &'static str {
         StateQuery::Pipelines => r#"{"metadata":{"ingest":{"pipeline":[{"id":"p","config":{"processors":[]}}]}}}"#,
         StateQuery::Settings | StateQuery::Nodes | StateQuery::Aliases => "{}",
         StateQuery::Details(_) => concat!(
-            r#"{"metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,
+            r#"{"version":7,"cluster_uuid":"c","metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,
             r#""settings":{"index":{"uuid":"i","number_of_shards":"2","version":{"created":"136408127"},"#,
             r#""default_pipeline":"p"}}}}},"#,
             r#""routing_table":{"indices":{"i":{"shards":{"0":[{"primary":true,"state":"STARTED","node":"x"}],"#,

@@ -56,7 +56,7 @@ pub const UNPROVEN: &str = "unproven";
 pub const ODD_NAMES: &[&str] = &["shut", "many", "ghost"];
 
 /// Returns whether only the cluster knows where an operation goes, in any layout.
-fn is_unrouted(operation: &Operation) -> bool {
+pub fn is_unrouted(operation: &Operation) -> bool {
     match operation.name.as_str() {
         "series" => true,
         "p" => operation.id.is_none() || operation.routing.is_none(),
@@ -239,7 +239,7 @@ impl Layout {
                 let unproven = json!({"id": UNPROVEN, "config": {"processors": [drop, {"reroute": {}}]}});
                 Some(json!({"metadata": {"ingest": {"pipeline": [harmless, unproven]}}}))
             }
-            path => Some(self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/")?)),
+            path => Some(self.details(path.strip_prefix("/_cluster/state/version,metadata,routing_table/")?)),
         }
     }
 
@@ -277,7 +277,10 @@ impl Layout {
             metadata.insert(name.clone(), index);
             tables.insert(name, json!({ "shards": shards }));
         }
-        json!({"metadata": {"indices": metadata}, "routing_table": {"indices": tables}})
+        let mut details = self.version();
+        details["metadata"] = json!({ "indices": metadata });
+        details["routing_table"] = json!({ "indices": tables });
+        details
     }
 
     fn alias_details(&self) -> Value {

@@ -10,7 +10,7 @@ use crate::call_outcome::Ended;
 use crate::client::ALONE;
 use crate::cluster::{Cluster, Execution};
 use crate::engine_traffic::{Class, Destination, Leaving};
-use crate::layout::COORDINATOR;
+use crate::layout::{COORDINATOR, is_unrouted};
 use crate::ledger::{Batch, CallKey, Ledger, Request, Sent, Stage};
 use crate::operation::{Marker, Operation};
 use crate::violation::{Promise, Violation};
@@ -340,11 +340,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns whether any of these operations may be for the slow shard.
+    /// Returns whether any of these operations may be for the slow shard. The engine does not know the shard of an
+    /// unrouted one.
     fn may_touch_slow(&self, markers: &[Marker], cluster: &Cluster) -> bool {
-        markers.iter().any(|marker| {
-            let shards = cluster.shards(&self.operations[*marker].operation);
-            shards.contains(&Some(self.slow.shard)) || shards.contains(&None)
+        markers.iter().map(|marker| &self.operations[*marker].operation).any(|operation| {
+            let shards = cluster.shards(operation);
+            is_unrouted(operation) || shards.contains(&Some(self.slow.shard)) || shards.contains(&None)
         })
     }
 

@@ -25,7 +25,7 @@ fn serialises_to_its_own_input() {
         },
         "credentials": {},
         "harmless_headers": ["x-a"],
-        "cluster_state": {"refresh": "1m 30s", "timeout": "250ms", "stale_after": "3m"},
+        "cluster_state": {"upstream": "es-state", "refresh": "1m 30s", "timeout": "250ms", "stale_after": "3m"},
         "hold": {
             "interval": "20ms", "flush_threshold_size": "1537b", "flush_threshold_docs": 7, "early_release": false,
             "late_after": "2s", "gather": "0s",

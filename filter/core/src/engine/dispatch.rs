@@ -11,12 +11,12 @@ use super::settlement::Settlement;
 use crate::Time;
 use crate::bulk::gzip;
 use crate::config::Config;
-use crate::routing::{CallTarget, UpstreamCheck, UpstreamId};
+use crate::routing::{CallTarget, UpstreamCheck};
 
 /// Returns the next query of the cluster state, if one is due.
 pub fn next_state_query(calls: &mut Calls, cluster: &mut ClusterView, config: &Config, now: Time) -> Option<Call> {
     let query = cluster.next_query(now)?;
-    Some(get(calls.begin(Purpose::StateQuery), cluster.upstreams.target(UpstreamId::COORDINATOR), &query, config))
+    Some(get(calls.begin(Purpose::StateQuery), cluster.upstreams.target(cluster.upstreams.polled()), &query, config))
 }
 
 /// Returns the next question which node an upstream leads to, if one is due.

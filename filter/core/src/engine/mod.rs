@@ -569,10 +569,8 @@ impl Engine {
                 PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
                 PollEvent::Failed(error) => {
                     self.count(Counter::StateErrors, 1);
-                    self.warn(format!(
-                        "cluster state: {error} (`coordinator` is {:?})",
-                        self.settings.current.coordinator
-                    ));
+                    let (upstream, field) = self.settings.current.polled();
+                    self.warn(format!("cluster state: {error} (`{field}` is {upstream:?})"));
                 }
                 PollEvent::Misled(upstream, check) => {
                     let (name, upstreams) = (self.cluster.upstreams.name(upstream), &self.cluster.upstreams);

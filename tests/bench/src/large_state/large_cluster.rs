@@ -91,7 +91,7 @@ impl LargeCluster {
             "/_nodes/_local" => Some(format!(r#"{{"nodes":{{"{}":{{"name":"es-{node}"}}}}}}"#, id('n', node))),
             "/_nodes/http" => Some(self.http()),
             "/_alias" => Some(self.aliases()),
-            _ => path.strip_prefix("/_cluster/state/metadata,routing_table/").map(|names| self.details(names)),
+            _ => path.strip_prefix("/_cluster/state/version,metadata,routing_table/").map(|names| self.details(names)),
         }
     }
 
@@ -157,7 +157,8 @@ impl LargeCluster {
         let named = |number: &usize, what: String| format!(r#""{}":{{{what}}}"#, name(*number));
         let metadata = joined(found.iter().map(|number| named(number, self.metadata(*number))));
         let routing = joined(found.iter().map(|number| named(number, self.routing_table(*number))));
-        format!(r#"{{"metadata":{{"indices":{{{metadata}}}}},"routing_table":{{"indices":{{{routing}}}}}}}"#)
+        let version = self.version();
+        format!(r#"{{{version},"metadata":{{"indices":{{{metadata}}}}},"routing_table":{{"indices":{{{routing}}}}}}}"#)
     }
 
     fn metadata(&self, number: usize) -> String {

@@ -22,7 +22,7 @@ impl Cluster {
         let path = call.headers.get(1).and_then(|(_, target)| target.split('?').next()).unwrap_or_default();
         let answer = match path.strip_prefix("/_cluster/state/") {
             Some("version") => self.version(),
-            Some(parts) => match parts.strip_prefix("metadata,routing_table/") {
+            Some(parts) => match parts.strip_prefix("version,metadata,routing_table/") {
                 Some(names) => self.details(names),
                 None => self.overview(),
             },
@@ -73,10 +73,10 @@ impl Cluster {
         let named = || names.split(',').filter(|name| !name.is_empty());
         let metadata = named().map(|name| (name.to_owned(), metadata.clone()));
         let routing_table = named().map(|name| (name.to_owned(), self.routing_table(name)));
-        json!({
-            "metadata": {"indices": metadata.collect::<Map<_, _>>()},
-            "routing_table": {"indices": routing_table.collect::<Map<_, _>>()},
-        })
+        let mut details = self.version();
+        details["metadata"] = json!({"indices": metadata.collect::<Map<_, _>>()});
+        details["routing_table"] = json!({"indices": routing_table.collect::<Map<_, _>>()});
+        details
     }
 
     fn routing_table(self, name: &str) -> Value {

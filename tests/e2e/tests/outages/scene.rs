@@ -1,87 +1,96 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use bulk_reshuffle_e2e::check_filter;
-use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Tools, enter_private_network,
-    is_network_private,
-};
+use anyhow::{Result, bail};
+use bulk_reshuffle_stack::Client;
 use serde_json::json;
-use tempfile::TempDir;
 
+use crate::LIMIT;
 use crate::black_hole::BlackHole;
-use crate::writers::Writers;
+use crate::stage::{Stage, Turn};
+use crate::way::Way;
+use crate::work::Work;
+use crate::writers::{Outcome, Pace, Writers};
 
-/// The Envoy without the filter.
-pub const PLAIN: &str = "without";
+/// How long the writers write before an event: longer than a filter takes to learn of new indices.
+const BEFORE: Duration = Duration::from_secs(6);
 
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// How long the writers write before an outage.
-const BEFORE: Duration = Duration::from_secs(3);
-
-/// Three nodes with addresses of their own, and Envoys in front of them, each of which has its own index.
+/// The stage with a test's indices.
 pub struct Scene {
-    cluster: Cluster,
-    envoys: Vec<(&'static str, Envoy)>,
-    _folder: TempDir,
+    /// The first part of the names of indices.
+    name: &'static str,
+    pub stage: Stage,
+    turn: Turn,
+    /// The indices and data streams that were made.
+    made: Vec<(Work, String)>,
 }
 
 impl Scene {
-    pub async fn start() -> Result<Self> {
-        enter_private_network()?;
-        ensure!(is_network_private(), "packets can be lost only in a private network: allow `unshare --net`");
-        BlackHole::prepare()?;
-        let (tools, folder) = (Tools::find()?, tempfile::tempdir()?);
-        let mut options = ClusterOptions::new(folder.path());
-        options.http_hosts = (1..=3).map(|node| Ipv4Addr::new(127, 90, 0, node)).collect();
-        let cluster = Cluster::start(&tools, options).await?;
-        let nodes: Vec<_> = cluster.addresses().map(|(_, address)| address).collect();
-        let options = |name: &str| EnvoyOptions { name: name.to_owned(), ..EnvoyOptions::new(folder.path()) };
-        let each = options("each").in_front_of(&cluster);
-        let mut one = options("one").cluster("es", nodes.iter().copied());
-        one.config = Some(tools.root.join("envoy/one-cluster.yaml"));
-        let mut plain = options(PLAIN).in_front_of(&cluster);
-        plain.filter = FilterConfig::Removed;
-        let mut envoys = Vec::new();
-        for (name, options) in [("a cluster for each node", each), ("one cluster", one), (PLAIN, plain)] {
-            let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
-            let index = options.name.clone();
-            Client::new().put_json(&format!("{}/{index}", cluster.base_url(0)?), &settings).await?.ok()?;
-            envoys.push((name, Envoy::start(&tools, options).await?));
-        }
-        cluster.wait_green(LIMIT).await?;
-        for (_, envoy) in envoys.iter().filter(|(name, _)| *name != PLAIN) {
-            envoy.wait_for_state(LIMIT).await?;
-        }
-        Ok(Self { cluster, envoys, _folder: folder })
+    pub async fn start(name: &'static str) -> Result<Self> {
+        let (stage, turn) = Stage::take().await?;
+        Ok(Self { name, stage, turn, made: Vec::new() })
+    }
+
+    /// Returns the ways through all Envoys.
+    pub fn ways(&self) -> Vec<Way> {
+        self.stage.proxies.iter().map(|proxy| proxy.way()).collect()
+    }
+
+    /// Returns the way without a proxy.
+    pub fn direct(&self) -> Way {
+        let servers = self.stage.cluster.addresses().map(|(_, address)| format!("http://{address}")).collect();
+        Way { name: "no proxy", short: "direct", servers, has_filter: false }
     }
 
     /// Loses all packets to a node's HTTP address from now on.
     pub fn lose_packets_to(&self, node: usize) -> Result<BlackHole> {
-        let IpAddr::V4(address) = self.cluster.http_addr(node)?.ip() else { bail!("the address is not IPv4") };
+        let IpAddr::V4(address) = self.stage.cluster.http_addr(node)?.ip() else { bail!("the address is not IPv4") };
         BlackHole::open(address)
     }
 
-    /// Starts to write through all Envoys. Returns after a while.
-    pub async fn write(&self) -> Result<Writers> {
-        let indices = ["each", "one", PLAIN];
-        let envoys = self.envoys.iter().zip(indices);
-        let mut writers = Writers::start(envoys.map(|((name, envoy), index)| (*name, envoy.url("/_bulk"), index)));
+    /// Starts to write through all these ways, each to its own indices. Returns after a while.
+    pub async fn write(&mut self, ways: &[Way], work: &[Work], replicas: usize, pace: Pace) -> Result<Writers> {
+        let mut indices = Vec::new();
+        for way in ways {
+            for work in work {
+                indices.push((way.clone(), *work, self.make(way, *work, replicas).await?));
+            }
+        }
+        self.stage.cluster.wait_green(LIMIT).await?;
+        let mut writers = Writers::start(indices, pace);
         tokio::time::sleep(BEFORE).await;
         writers.begin();
         Ok(writers)
     }
 
-    /// Stops everything. No VM may have died.
-    pub async fn end(self) -> Result<()> {
-        for (name, envoy) in self.envoys {
-            if name != PLAIN {
-                check_filter(&envoy).await?;
-            }
-            envoy.stop().await?;
+    /// Makes an index or a data stream, and returns its name.
+    async fn make(&mut self, way: &Way, work: Work, replicas: usize) -> Result<String> {
+        let settings = json!({"number_of_shards": 3, "number_of_replicas": replicas});
+        let (name, node) = (format!("{}-{}-{}", self.name, way.short, work.action()), self.stage.cluster.base_url(0)?);
+        for (path, body) in work.setup(&name, &settings) {
+            Client::new().put_json(&format!("{node}{path}"), &body).await?.ok()?;
         }
-        self.cluster.stop().await
+        self.made.push((work, name.clone()));
+        Ok(name)
+    }
+
+    /// Stops the writers, and compares what they were told with the documents.
+    pub async fn read(&self, mut writers: Writers) -> Result<Vec<Outcome>> {
+        writers.check()?;
+        writers.end(&self.stage.cluster.base_url(0)?).await
+    }
+
+    /// Leaves the stage to the next test.
+    pub async fn end(mut self) -> Result<()> {
+        for proxy in &self.stage.proxies {
+            proxy.check().await?;
+        }
+        let node = self.stage.cluster.base_url(0)?;
+        for (work, index) in self.made {
+            Client::new().delete(&format!("{node}{}", work.path(&index))).await?.ok()?;
+        }
+        self.stage.cluster.wait_green(LIMIT).await?;
+        *self.turn = Some(self.stage);
+        Ok(())
     }
 }

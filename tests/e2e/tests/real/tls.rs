@@ -1,11 +1,12 @@
 //! `envoy/tls.yaml`, in front of nodes that require TLS and authentication.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::envoy_config::http_filters;
+use bulk_reshuffle_e2e::envoy_config::clusters;
 use bulk_reshuffle_e2e::{
-    Authority, GuardedNodes, Guests, Identity, Nodes, basic, bulk_request, replace_in_file, tls_options,
+    Authority, GuardedNodes, Guests, Identity, Nodes, basic, bulk_request, replace_in_file, tls_options, yaml_of_page,
 };
 use bulk_reshuffle_stack::{Envoy, FilterConfig, Response, Tools};
 use bytes::Bytes;
@@ -165,41 +166,67 @@ async fn an_unknown_user_gets_the_nodes_own_answer() {
     scene.end().await;
 }
 
-/// Moves the filter into a separate file, as a comment in `envoy/tls.yaml` describes.
-fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
-    let filter = http_filters(config).iter_mut().find(|filter| filter["name"] == "bulk_reshuffle").unwrap();
-    let typed_config = filter["typed_config"].take();
-    let wasm = typed_config["@type"].clone();
-    let file = json!({"resources": [{
-        "@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
-        "name": "bulk_reshuffle",
-        "typed_config": typed_config,
-    }]});
-    std::fs::write(path, file.to_string())?;
-    let source = json!({"resource_api_version": "V3", "path_config_source": {"path": path}});
-    let discovery = json!({"type_urls": [wasm], "config_source": source});
-    *filter = json!({"name": "bulk_reshuffle", "config_discovery": discovery});
+/// The page that describes how Envoy takes the filter's credentials from a secret.
+const PAGE: &str = "filter/README.md";
+
+/// Writes the secret of the page, with these credentials.
+fn write_secret(file: &Path, authorization: &str) -> Result<()> {
+    let mut secret = yaml_of_page(PAGE, "generic_secret")?;
+    secret["resources"][0]["generic_secret"]["secret"]["inline_string"] = json!(authorization);
+    std::fs::create_dir_all(file.parent().unwrap())?;
+    std::fs::write(file, secret.to_string())?;
     Ok(())
 }
 
+/// Adds the upstream of the page for polls with credentials from a secret, in this file.
+fn add_polled(config: &mut Value, file: &Path) -> Result<()> {
+    let mut fields = yaml_of_page(PAGE, "credential_injector")?;
+    let sds = fields
+        .pointer_mut(
+            "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/http_filters/0\
+             /typed_config/credential/typed_config/credential/sds_config/path_config_source",
+        )
+        .unwrap();
+    *sds = json!({"path": file, "watched_directory": {"path": file.parent()}});
+    let mut polled = clusters(config).iter().find(|cluster| cluster["name"] == "es").unwrap().clone();
+    polled.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    polled["load_assignment"]["cluster_name"] = polled["name"].clone();
+    clusters(config).push(polled);
+    Ok(())
+}
+
+/// Checks that Envoy and the filter's status do not show these credentials.
+async fn check_hidden(scene: &TlsScene, authorization: &str) {
+    let secret = authorization.split(' ').nth(1).unwrap();
+    for path in ["/config_dump?include_eds", "/stats"] {
+        let shown = scene.shared.client.get(&scene.shared.envoy.admin_url(path)).await.unwrap().ok().unwrap();
+        assert!(!shown.text().contains(secret), "{path} shows the credentials");
+    }
+    assert!(!scene.shared.envoy.log().contains(secret), "the log shows the credentials");
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn two_holders_of_api_keys_never_share_a_batch() {
+async fn polls_follow_a_secret_and_two_holders_of_api_keys_never_share_a_batch() {
     const REQUESTS: usize = 20;
     const KEYS: [&str; 3] = ["ApiKey ZmlsdGVyOnM=", "ApiKey YWxpY2U6czNjcmV0", "ApiKey Ym9iOnMzY3JldA=="];
     const OUTDATED: &str = "ApiKey b3V0ZGF0ZWQ=";
     let filter = FilterConfig::Value(json!({
-        "coordinator": "es", "credentials": {"authorization": OUTDATED},
+        "coordinator": "es", "nodes": {"check": false}, "cluster_state": {"upstream": "es-state"},
         // Requests are held, so that they are merged.
         "hold": {"early_release": false, "interval": "500ms"},
     }));
-    let file = shared_scene::folder("tls-keys").join("filter.yaml");
+    let file = shared_scene::folder("tls-keys").join("secret/state-user.yaml");
+    write_secret(&file, OUTDATED).unwrap();
     let path = file.clone();
-    let own_file = move |config: &mut Value| in_own_file(config, &path);
-    let scene = TlsScene::start_with("tls-keys", filter, Guests::Keys(&KEYS), Authority::sign_nodes, own_file).await;
+    let polled = move |config: &mut Value| add_polled(config, &path);
+    let scene = TlsScene::start_with("tls-keys", filter, Guests::Keys(&KEYS), Authority::sign_nodes, polled).await;
     scene.shared.wait_for("bulk_reshuffle_state_errors_total", 1).await;
     assert_eq!(scene.shared.counted("state_loads_total").await, 0);
     replace_in_file(&file, OUTDATED, KEYS[0]).unwrap();
     scene.shared.index("keys", json!({})).await;
+    let asked = scene.guarded.admitted.wait_for_others("a query", |queries| !queries.is_empty()).await.unwrap();
+    assert!(asked.iter().all(|query| query.header("authorization") == Some(KEYS[0])));
+    check_hidden(&scene, KEYS[0]).await;
     scene.guarded.admitted.forget();
 
     let requests = (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]);

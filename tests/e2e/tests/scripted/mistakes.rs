@@ -153,7 +153,7 @@ async fn a_coordinator_with_a_host_of_another_cluster_is_found() -> Result<()> {
 async fn a_coordinator_that_envoy_does_not_have_is_found() -> Result<()> {
     let scene = scene().config(json!({"coordinator": "typo", "route_clusters": ["es"]})).start_cold().await?;
     scene.wait_for_stat("wasmcustom.bulk_reshuffle_upstreams_faulty.upstream.typo", |fault| fault == 1).await?;
-    let problem = "overview: Envoy has no cluster of the coordinator's name";
+    let problem = "version: Envoy has no cluster of this name";
     let status =
         scene.wait_for_status(ADMIN, |status| (status["state_problem"] == problem).then(|| status.clone())).await?;
     assert_eq!((&status["state"], &status["coordinator"]["check"]["result"]), (&Value::Null, &json!("no_upstream")));

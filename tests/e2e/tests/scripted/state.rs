@@ -24,7 +24,7 @@ async fn the_state_is_loaded_only_when_its_version_has_changed() -> Result<()> {
     let requests = scene.cluster.others();
     let (_, overviews, aliases) = queries(&requests);
     assert_eq!((overviews, aliases), (1, 0));
-    let named = |request: &&Recorded| request.path() == "/_cluster/state/metadata,routing_table/books";
+    let named = |request: &&Recorded| request.path() == "/_cluster/state/version,metadata,routing_table/books";
     assert_eq!(requests.iter().filter(named).count(), 1);
     assert_eq!(scene.counted("state_errors_total").await?, 0);
     scene.finish().await

@@ -140,10 +140,29 @@ fn the_status_shows_why_the_state_is_not_known() {
     }
     let status = status(&mut harness);
     assert_eq!(status["state"], Value::Null);
-    assert_eq!(status["state_problem"], "overview: Envoy has no cluster of the coordinator's name");
+    assert_eq!(status["state_problem"], "version: Envoy has no cluster of this name");
     assert_eq!(status["coordinator"]["check"]["result"], "no_upstream");
     assert_eq!(harness.engine.gauges()[&Gauge::UpstreamsFaulty(UpstreamId::COORDINATOR)], 1);
-    let warning = "cluster state: overview: Envoy has no cluster of the coordinator's name (`coordinator` is \"typo\")";
+    let warning = "cluster state: version: Envoy has no cluster of this name (`coordinator` is \"typo\")";
+    assert_eq!(harness.warnings, [warning]);
+}
+
+#[test]
+fn queries_for_the_state_go_to_an_upstream_of_their_own() {
+    let mut harness = Harness::without_state(
+        json!({"admin_path": "/_bulk_reshuffle", "cluster_state": {"upstream": "es-state", "refresh": "1s"}}),
+    );
+    harness.tick_after(Duration::from_secs(4));
+    let call = harness.state_queries.pop().unwrap();
+    assert_eq!(call.upstream.as_ref(), "es-state");
+    harness.root(Input::CallFailed { call: call.id });
+    let call = harness.state_queries.pop().unwrap();
+    harness.root(Input::CallFailed { call: call.id });
+    let status = status(&mut harness);
+    assert_eq!(status["coordinator"]["check"], Value::Null);
+    let polled = harness.engine.upstreams().polled();
+    assert_eq!(harness.engine.gauges()[&Gauge::UpstreamsFaulty(polled)], 1);
+    let warning = "cluster state: version: no answer (`cluster_state.upstream` is \"es-state\")";
     assert_eq!(harness.warnings, [warning]);
 }
 

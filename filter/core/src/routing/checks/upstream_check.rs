@@ -14,7 +14,7 @@ reasons! {
     NoAnswer = "no_answer", "The upstream gives no complete answer in time.";
     Forbidden = "forbidden", "The upstream does not let the filter ask. Check `credentials`.";
     Unreadable = "unreadable", "The upstream's answer is not that of a node of Elasticsearch or OpenSearch.";
-    SeveralClusters = "several_clusters", "The coordinator has just answered for another cluster. Its hosts may belong to several.";
+    SeveralClusters = "several_clusters", "The upstream of the polls has just answered for another cluster. Its hosts may belong to several.";
 }
 
 /// The reason why a query has no answer.

@@ -49,6 +49,8 @@ struct RoutingState {
 /// The part of a state that describes some indices.
 #[derive(Serialize)]
 struct Details<'a> {
+    version: u64,
+    cluster_uuid: &'a str,
     metadata: Named<'a>,
     routing_table: Named<'a>,
 }
@@ -86,7 +88,7 @@ impl Snapshot {
     /// Returns the answer to a `GET` with a path of a [`StateQuery`](crate::routing::StateQuery).
     pub fn answer(&self, path: &str) -> Vec<u8> {
         let path = path.split('?').next().unwrap_or_default();
-        let answer = match path.strip_prefix("/_cluster/state/metadata,routing_table/") {
+        let answer = match path.strip_prefix("/_cluster/state/version,metadata,routing_table/") {
             Some(names) => serde_json::to_vec(&self.details(names)),
             None if path.starts_with("/_cluster/state") => serde_json::to_vec(self),
             None => return self.answers.get(path).map_or("{}", |answer| answer.get()).as_bytes().to_vec(),
@@ -98,6 +100,8 @@ impl Snapshot {
     fn details(&self, names: &str) -> Details<'_> {
         let names: Vec<_> = names.split(',').map(|name| percent_decode_str(name).decode_utf8_lossy()).collect();
         Details {
+            version: self.version,
+            cluster_uuid: &self.cluster_uuid,
             metadata: Named::of(&self.metadata.indices, &names),
             routing_table: Named::of(&self.routing_table.indices, &names),
         }

@@ -8,6 +8,7 @@ use super::tables::Tables;
 use super::wanted::Wanted;
 use crate::Time;
 use crate::config::Config;
+use crate::invariant::Count;
 use crate::routing::checks::{CheckResult, Silence, UpstreamCheck, UpstreamChecks};
 use crate::routing::sharing::{Content, Lease, Part, SharedData, SharedStore, Watch};
 use crate::routing::table::{Entry, RoutingTable, UpstreamId, Upstreams, Version};
@@ -30,10 +31,12 @@ pub struct StateCache {
     wanted: Wanted,
     tables: Tables,
     checks: UpstreamChecks,
-    /// What the last query has shown about the coordinator.
-    coordinator: Option<UpstreamCheck>,
+    /// The upstream of the queries, and what the last one has shown about it.
+    polled: (UpstreamId, Option<UpstreamCheck>),
     /// The last failure of a poll, until one succeeds.
     problem: Option<RefreshError>,
+    /// The number of consecutive cycles that failed because a node's state was older than others, and were repeated soon.
+    lags: u32,
     /// The settings that [`new_settings`](Self::new_settings) returned last.
     last_settings: Vec<u8>,
     /// Whether the latest settings come from another worker.
@@ -119,6 +122,9 @@ enum Step {
     Publish(Option<Box<Cycle>>),
 }
 
+/// How often a cycle is repeated soon if it met a node whose state is older than others: for a second.
+const MAX_LAGS: u32 = 5;
+
 /// The number of parts that are applied or published in one step: about a millisecond with 10,000 indices.
 const PARTS_PER_STEP: usize = 32;
 
@@ -136,8 +142,9 @@ impl StateCache {
             wanted: Wanted::default(),
             tables: Tables::new(config.nodes.clone()),
             checks: UpstreamChecks::new(config, worker),
-            coordinator: None,
+            polled: (UpstreamId::polled(config), None),
             problem: None,
+            lags: 0,
             last_settings: Vec::new(),
             are_settings_taken_over: false,
             events: VecDeque::new(),
@@ -225,7 +232,7 @@ impl StateCache {
 
     /// Processes the cluster's answer to the last query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
-        self.coordinator = Some(match status {
+        self.polled.1 = Some(match status {
             200 => self.latest.check(now),
             401 | 403 => CheckResult::Forbidden.into(),
             _ => CheckResult::Unreadable.into(),
@@ -239,23 +246,23 @@ impl StateCache {
 
     /// Records that the last query got no readable answer.
     pub fn failed(&mut self, silence: Silence, now: Time) {
-        self.coordinator = Some(silence.into());
+        self.polled.1 = Some(silence.into());
         let was_sent = silence == Silence::NoAnswer;
         let Step::Cycle(cycle) = &mut self.step else { return };
         let Some(query) = cycle.query().cloned() else { return };
         if cycle.asks_again(was_sent) {
             return;
         }
-        if !was_sent && query == StateQuery::Overview && self.schedule.is_starting(now) {
+        if !was_sent && query == StateQuery::Version && self.schedule.is_starting(now) {
             // Envoy may still be looking for the hosts.
             self.schedule.plan_soon(now);
             self.step = Step::Publish(None);
             return;
         }
         let problem = match silence {
-            Silence::NoUpstream => "Envoy has no cluster of the coordinator's name",
-            Silence::Unreachable => "Envoy cannot connect to a healthy host of the coordinator",
-            Silence::NoAnswer => "no answer from the coordinator",
+            Silence::NoUpstream => "Envoy has no cluster of this name",
+            Silence::Unreachable => "Envoy cannot connect to a healthy host",
+            Silence::NoAnswer => "no answer",
         };
         self.cycle_failed(RefreshError { query, problem: problem.to_owned() }, now);
     }
@@ -290,24 +297,25 @@ impl StateCache {
         }
     }
 
-    /// Returns the last outcome for the upstream of a node, or for the coordinator.
+    /// Returns the last outcome for the upstream of a node, or of the queries.
     pub fn check(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
-        match upstream {
-            UpstreamId::COORDINATOR => self.coordinator.as_ref(),
-            upstream => self.checks.of(upstream),
+        match &self.polled {
+            (polled, check) if *polled == upstream => check.as_ref(),
+            _ => self.checks.of(upstream),
         }
     }
 
     /// Returns whether an upstream does not lead where it should.
     #[inline]
     pub fn has_faults(&self) -> bool {
-        !self.checks.faulty().is_empty() || self.coordinator.as_ref().is_some_and(UpstreamCheck::is_fault)
+        !self.checks.faulty().is_empty() || self.polled.1.as_ref().is_some_and(UpstreamCheck::is_fault)
     }
 
     /// Returns the upstreams that do not lead where they should.
     pub fn faulty_upstreams(&self) -> impl Iterator<Item = UpstreamId> {
-        let coordinator = self.coordinator.as_ref().filter(|check| check.is_fault());
-        self.checks.faulty().iter().copied().chain(coordinator.map(|_| UpstreamId::COORDINATOR))
+        let (polled, check) = &self.polled;
+        let is_faulty = check.as_ref().is_some_and(UpstreamCheck::is_fault);
+        self.checks.faulty().iter().copied().chain(is_faulty.then_some(*polled))
     }
 
     /// Returns the last failure of a poll, if none has succeeded since.
@@ -491,7 +499,7 @@ impl StateCache {
                 let has_several = self.succeeded(cycle.has_several_clusters(), now);
                 self.latest.news = Some(has_several);
                 if has_several {
-                    self.events.push_back(PollEvent::Misled(UpstreamId::COORDINATOR, self.latest.check(now)));
+                    self.events.push_back(PollEvent::Misled(self.polled.0, self.latest.check(now)));
                 }
                 self.schedule.plan_after_own(now, self.content.cluster.is_partial);
                 self.publish(None)
@@ -513,6 +521,15 @@ impl StateCache {
             Step::Cycle(cycle) => cycle.skips(&error.query),
             _ => false,
         };
+        let lags = matches!(&self.step, Step::Cycle(cycle) if cycle.lags());
+        if lags && self.lags < MAX_LAGS {
+            self.lags = self.lags.plus(1, "it is small");
+            // Parts of the state may be later than it.
+            self.latest.known = None;
+            self.schedule.plan_soon(now);
+            self.step = Step::Publish(None);
+            return;
+        }
         if !goes_on {
             self.problem = Some(error.clone());
             if self.tables.last().is_some() {
@@ -529,8 +546,9 @@ impl StateCache {
     fn succeeded(&mut self, has_several: bool, now: Time) -> bool {
         self.schedule.succeeded(now);
         self.problem = None;
+        self.lags = 0;
         let is_other = self.latest.verify(has_several, now);
-        self.coordinator = Some(self.latest.check(now));
+        self.polled.1 = Some(self.latest.check(now));
         self.tables.verify(now);
         is_other
     }

@@ -17,6 +17,11 @@ use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted,
 /// One poll of the cluster. It queries the version of the state, then an overview if that has changed, and then details
 /// of what has changed.
 ///
+/// The elected master answers the query of the version, which costs it little. The nodes that get the other two answer
+/// from their own copies of the state, and the cycle checks that each is at least as new as the answer before. A copy is
+/// older while a new state reaches one node after the other: the master adopts it last. It may also be older for longer,
+/// until a node that does not follow is removed.
+///
 /// Answers are read in steps, so that requests do not wait long.
 #[derive(Debug)]
 pub(crate) struct Cycle {
@@ -38,10 +43,12 @@ pub(crate) struct Cycle {
     has_changed: bool,
     /// The messages about mappings that are not taken yet.
     warnings: Vec<String>,
-    /// The id of the cluster whose state was seen last.
-    cluster: Option<String>,
+    /// The latest state that the cycle has seen.
+    latest: Option<Version>,
     /// Whether states of several clusters were seen, with that before the cycle.
     has_several_clusters: bool,
+    /// Whether the cycle failed because the copy of a node was older than an answer before.
+    lags: bool,
 }
 
 /// What a cycle knows and has to find.
@@ -51,7 +58,7 @@ pub(crate) struct Plan {
     pub number: u32,
     /// An unused number, for a new numbering of the nodes.
     pub numbering: u64,
-    /// The last state that was read completely. If there is one, the cycle begins with a query of the version.
+    /// The last state that was read completely. The cycle ends at once if it is still the latest.
     pub known: Option<Version>,
     /// Whether the nodes' HTTP addresses are needed.
     pub needs_http: bool,
@@ -145,16 +152,16 @@ struct NodesAnswer {
 impl Cycle {
     /// Creates a cycle.
     pub fn new(plan: Plan) -> Self {
-        let first = if plan.known.is_some() { StateQuery::Version } else { StateQuery::Overview };
         Self {
             may_lack: plan.known.is_none(),
-            cluster: plan.known.as_ref().map(|known| known.cluster_uuid.clone()),
+            latest: plan.known.clone(),
             has_several_clusters: false,
+            lags: false,
             plan,
             is_older: false,
             search: Search::None,
             failures: 0,
-            stage: Stage::Ask(first),
+            stage: Stage::Ask(StateQuery::Version),
             overview: Overview::default(),
             aliases: None,
             left: Left { names: Vec::new(), most: MAX_INDICES_PER_QUERY },
@@ -174,9 +181,21 @@ impl Cycle {
         self.has_several_clusters
     }
 
+    /// Returns whether the cycle failed because the copy of a node was older than an answer before.
+    pub fn lags(&self) -> bool {
+        self.lags
+    }
+
+    fn older(&mut self, cursor: &JsonCursor) -> CursorError {
+        self.lags = true;
+        let problem =
+            "the node that has answered has an older state than others, or that of another cluster".to_owned();
+        CursorError { at: cursor.position(), problem }
+    }
+
     fn meet(&mut self, state: &Version) {
-        let last = self.cluster.replace(state.cluster_uuid.clone());
-        self.has_several_clusters |= last.is_some_and(|last| last != state.cluster_uuid);
+        let last = self.latest.replace(state.clone());
+        self.has_several_clusters |= last.is_some_and(|last| last.cluster_uuid != state.cluster_uuid);
     }
 
     /// Returns whether the state has changed.
@@ -372,6 +391,10 @@ impl Cycle {
         let version = self.overview.version();
         let nothing = || CursorError { at: cursor.position(), problem: "the state has no version".to_owned() };
         let version = version.ok_or_else(nothing)?;
+        let is_old = self.latest.as_ref().is_some_and(|latest| version.is_older_than(latest));
+        if is_old {
+            return Err(self.older(&cursor));
+        }
         self.meet(&version);
         self.plan.known = Some(version);
         self.has_changed = true;
@@ -467,6 +490,9 @@ impl Cycle {
     ) -> Result<Stage, CursorError> {
         if !details.read(&mut cursor, BYTES_PER_STEP, &content.cluster.nodes)? {
             return Ok(Stage::ReadDetails(cursor, details, names));
+        }
+        if !self.latest.as_ref().is_some_and(|state| details.are_of(state)) {
+            return Err(self.older(&cursor));
         }
         let mut by_section: BTreeMap<u8, Vec<String>> = BTreeMap::new();
         for name in names {

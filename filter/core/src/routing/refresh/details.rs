@@ -3,7 +3,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 
 use crate::json::{CursorError, JsonCursor};
 use crate::node::Nodes;
-use crate::routing::table::{Index, IndexMetadata, Primaries, ShardTable};
+use crate::routing::table::{Index, IndexMetadata, Primaries, ShardTable, Version};
 
 /// The part of the cluster state that routing to some indices needs.
 #[derive(Debug, Default)]
@@ -11,6 +11,9 @@ pub(crate) struct Details {
     /// The metadata by name, or `None` if it is not as expected.
     metadata: HashMap<String, Option<IndexMetadata>>,
     primaries: HashMap<String, Primaries>,
+    /// The number of the state's version.
+    version: u64,
+    cluster_uuid: String,
 }
 
 /// The longest path of a query, in bytes. By default a cluster accepts 4 kB in the first line of a request.
@@ -26,15 +29,16 @@ pub(crate) fn encoded(name: &str) -> PercentEncode<'_> {
 }
 
 impl Details {
-    /// Returns the path of the query for details of these indices.
+    /// Returns the path of the query for details of these indices. A node answers it as an
+    /// [`Overview`](super::overview::Overview).
     pub fn path<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-        let mut path = "/_cluster/state/metadata,routing_table/".to_owned();
+        let mut path = "/_cluster/state/version,metadata,routing_table/".to_owned();
         for name in names {
             path.extend(encoded(name));
             path.push(',');
         }
         path.pop();
-        path.push_str("?filter_path=");
+        path.push_str("?local=true&filter_path=version,cluster_uuid,");
         for field in IndexMetadata::FIELDS {
             path.push_str("metadata.indices.*.");
             path.push_str(field);
@@ -60,6 +64,8 @@ impl Details {
                 self.primaries.insert(key, primaries);
             } else {
                 match key.as_str() {
+                    "version" if cursor.is_in(&[]) => self.version = cursor.value()?,
+                    "cluster_uuid" if cursor.is_in(&[]) => self.cluster_uuid = cursor.value()?,
                     "metadata" | "routing_table" if cursor.is_in(&[]) => cursor.enter()?,
                     "indices" => cursor.enter()?,
                     _ => cursor.skip()?,
@@ -67,6 +73,11 @@ impl Details {
             }
             Ok(())
         })
+    }
+
+    /// Returns whether these are details of a state, or of a later one of the same cluster.
+    pub fn are_of(&self, state: &Version) -> bool {
+        self.version >= state.version && self.cluster_uuid == state.cluster_uuid
     }
 
     /// Returns the index of this name, or `None` if the cluster does not have it.
@@ -90,7 +101,9 @@ mod tests {
     fn encodes_names() {
         let path = Details::path([".a-b_1", "ü+1,x"]);
         assert!(
-            path.starts_with("/_cluster/state/metadata,routing_table/.a-b_1,%C3%BC%2B1%2Cx?filter_path=metadata."),
+            path.starts_with(
+                "/_cluster/state/version,metadata,routing_table/.a-b_1,%C3%BC%2B1%2Cx?local=true&filter_path=version,"
+            ),
             "{path}"
         );
         assert!(path.ends_with(".state") && path.len() < LONGEST_PATH / 2, "{path}");

@@ -84,9 +84,10 @@ struct DataStreamAlias {
 }
 
 impl Overview {
-    /// The path of the query.
+    /// The path of the query. The node that gets it answers from its own copy of the state, and leaves the elected master
+    /// alone.
     pub const PATH: &str = concat!(
-        "/_cluster/state/version,nodes,metadata?filter_path=",
+        "/_cluster/state/version,nodes,metadata?local=true&filter_path=",
         "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.roles,",
         "nodes.*.attributes,",
         "metadata.indices.*.version,metadata.indices.*.aliases,metadata.indices.*.settings.index.uuid,",

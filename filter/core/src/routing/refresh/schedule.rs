@@ -84,7 +84,7 @@ impl Schedule {
         !self.has_succeeded && now < self.fresh_at.saturating_add(START)
     }
 
-    /// Plans the next attempt of the first cycle.
+    /// Plans the next attempt of a cycle that failed for a passing reason.
     pub fn plan_soon(&mut self, now: Time) {
         self.cycle_due = now.saturating_add(START / ATTEMPTS_AT_START);
     }

@@ -32,7 +32,7 @@ impl Checksum {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         };
-        add(config.coordinator.as_bytes());
+        add(config.polled().0.as_bytes());
         add(&[u8::from(config.nodes.needs_http())]);
         for (name, value) in config.credentials.headers() {
             add(name.as_bytes());
@@ -105,6 +105,7 @@ mod tests {
             r#","credentials":{"authorizatio":"nApiKey hush"}"#,
             r#","credentials":{"authorization":"ApiKey hush","x":"y"}"#,
             r#","credentials":{"authorization":"ApiKey hush"},"nodes":{"upstream":"{ip}"}"#,
+            r#","credentials":{"authorization":"ApiKey hush"},"cluster_state":{"upstream":"es-state"}"#,
         ] {
             let other = checksum(other);
             assert_eq!(own.decode::<i32>(&other.encode(&7)), None);

@@ -15,6 +15,11 @@ impl UpstreamId {
     /// The coordinator, which takes all unrouted operations.
     pub const COORDINATOR: Self = Self(0);
 
+    /// Returns the upstream of the queries for the cluster state.
+    pub(crate) fn polled(config: &Config) -> Self {
+        if config.polled().0 == config.coordinator { Self::COORDINATOR } else { Self(1) }
+    }
+
     /// Returns its number.
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -28,6 +33,8 @@ pub struct Upstreams {
     numbers: HashMap<Rc<str>, UpstreamId>,
     /// The Envoy cluster that has all nodes, and the header that names the node.
     one_cluster: Option<(Rc<str>, Rc<str>)>,
+    /// The upstream of the queries for the cluster state.
+    polled: UpstreamId,
 }
 
 #[derive(Debug)]
@@ -52,15 +59,24 @@ impl Upstreams {
     pub fn new(coordinator: &str) -> Self {
         let name: Rc<str> = coordinator.into();
         let coordinator = Upstream { name: Rc::clone(&name), address: None };
-        Self { list: vec![coordinator], numbers: [(name, UpstreamId::COORDINATOR)].into(), one_cluster: None }
+        Self {
+            list: vec![coordinator],
+            numbers: [(name, UpstreamId::COORDINATOR)].into(),
+            one_cluster: None,
+            polled: UpstreamId::COORDINATOR,
+        }
     }
 
-    /// Creates a list with only the coordinator, for nodes that are reached as configured.
+    /// Creates a list with the coordinator and the upstream of the queries for the cluster state, for nodes that are
+    /// reached as configured.
     pub fn of(config: &Config) -> Self {
         let one_cluster = config.nodes.one_cluster().map(|OneCluster { name, header }| {
             (name.as_ref().unwrap_or(&config.coordinator).as_str().into(), header.as_str().into())
         });
-        Self { one_cluster, ..Self::new(&config.coordinator) }
+        let mut upstreams = Self { one_cluster, polled: UpstreamId::polled(config), ..Self::new(&config.coordinator) };
+        let polled = upstreams.intern(config.polled().0);
+        debug_assert_eq!(polled, Some(upstreams.polled), "it is the second one, or the coordinator");
+        upstreams
     }
 
     /// Returns the number of the Envoy cluster with this name, and adds it if it is new. Returns `None` if there would be
@@ -84,7 +100,8 @@ impl Upstreams {
         address: &str,
         is_taken: impl Fn(UpstreamId) -> bool,
     ) -> Option<UpstreamId> {
-        let is_other = |id: UpstreamId| id == UpstreamId::COORDINATOR || is_taken(id);
+        let polled = self.polled;
+        let is_other = |id: UpstreamId| id == UpstreamId::COORDINATOR || id == polled || is_taken(id);
         let by_name = self.numbers.get(node.name.as_str()).copied();
         let upstream = self.intern(if by_name.is_some_and(is_other) { &node.id } else { &node.name })?;
         let known = self.list.get_mut(upstream.index()).filter(|_| !is_other(upstream))?;
@@ -125,6 +142,11 @@ impl Upstreams {
         }
     }
 
+    /// Returns the upstream of the queries for the cluster state.
+    pub fn polled(&self) -> UpstreamId {
+        self.polled
+    }
+
     /// Returns the header that names the node in calls to the cluster that has all nodes.
     pub fn node_header(&self) -> Option<&str> {
         self.one_cluster.as_ref().map(|(_, header)| header.as_ref())
@@ -157,6 +179,15 @@ mod tests {
         assert_eq!(upstreams.target(first), CallTarget { cluster: "es-0".into(), node: None });
         let names: Vec<_> = upstreams.ids().map(|id| upstreams.name(id)).collect();
         assert_eq!(names.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), ["es", "es-0", "es-1"]);
+    }
+
+    #[test]
+    fn the_upstream_of_the_polls_is_not_a_nodes() {
+        let config = br#"{"coordinator":"es","nodes":{"header":"x-node"},"cluster_state":{"upstream":"es-0"}}"#;
+        let mut upstreams = Upstreams::of(&Config::read(config).unwrap());
+        let of_node = upstreams.intern_node(&node("a", "es-0"), "10.0.0.1:9200", |_| false).unwrap();
+        assert_eq!(upstreams.name(of_node).as_ref(), "a");
+        assert_eq!(upstreams.target(upstreams.polled()), CallTarget { cluster: "es-0".into(), node: None });
     }
 
     #[test]

@@ -16,6 +16,11 @@ impl Version {
     /// The path of the query for the version alone: about 100 bytes of answer.
     pub const PATH: &str = "/_cluster/state/version?filter_path=version,state_uuid,cluster_uuid";
 
+    /// Returns whether this is an older state of the same cluster.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.version < other.version && self.cluster_uuid == other.cluster_uuid
+    }
+
     /// Returns whether this state cannot follow the other one: it is an older state, or another cluster's.
     pub fn is_before(&self, other: &Self) -> bool {
         self.version < other.version || self.cluster_uuid != other.cluster_uuid

@@ -45,8 +45,8 @@ fn everything_is_queried_once_at_the_start() {
     let mut harness = Harness::new(1);
     harness.follow_for(Time::ZERO);
     let asked = harness.asked();
-    assert_eq!(asked[..3], [StateQuery::Overview, StateQuery::Settings, StateQuery::Nodes]);
-    assert!(matches!(&asked[3..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
+    assert_eq!(asked[..4], [StateQuery::Version, StateQuery::Overview, StateQuery::Settings, StateQuery::Nodes]);
+    assert!(matches!(&asked[4..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
     assert_eq!(harness.worker(0).events, [PollEvent::Loaded]);
 }
 

@@ -167,7 +167,9 @@ impl Cluster {
                     |(name, processors): (&String, &Value)| json!({"id": name, "config": {"processors": processors}});
                 json!({"metadata": {"ingest": {"pipeline": self.pipelines.iter().map(definition).collect::<Vec<_>>()}}})
             }
-            path => self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/").unwrap()),
+            path => {
+                self.details(version, path.strip_prefix("/_cluster/state/version,metadata,routing_table/").unwrap())
+            }
         }
     }
 
@@ -200,7 +202,7 @@ impl Cluster {
         self.indices.iter().map(|(name, index)| (name.clone(), json!({"aliases": index.aliases}))).collect()
     }
 
-    fn details(&self, names: &str) -> Value {
+    fn details(&self, mut answer: Value, names: &str) -> Value {
         let names = names.split(',').map(|name| percent_decode_str(name).decode_utf8().unwrap());
         let (mut metadata, mut table) = (Map::new(), Map::new());
         for name in names {
@@ -214,7 +216,9 @@ impl Cluster {
                 index.shards.iter().enumerate().map(|(shard, copy)| (shard.to_string(), copy.state())).collect();
             table.insert(name.to_string(), json!({ "shards": shards }));
         }
-        json!({"metadata": {"indices": metadata}, "routing_table": {"indices": table}})
+        answer["metadata"] = json!({ "indices": metadata });
+        answer["routing_table"] = json!({ "indices": table });
+        answer
     }
 
     /// Returns the names that can be written to, each with its index and routing value.

@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use serde_json::json;
 
 use super::super::{RefreshError, StateQuery};
@@ -17,7 +19,7 @@ fn harness() -> Harness {
 
 #[test]
 fn an_unsent_query_is_repeated_five_times() {
-    for kind in ["overview", "aliases", "details of indices"] {
+    for kind in ["version", "overview", "aliases", "details of indices"] {
         let mut harness = harness();
         harness.now += START;
         let mut times = 0;
@@ -38,16 +40,16 @@ fn an_unsent_query_is_repeated_five_times() {
 #[test]
 fn a_query_that_cannot_be_sent_at_the_start_is_repeated_soon() {
     let mut harness = harness();
-    harness.run_failing(SECOND, "overview", || QueryOutcome::NotSent);
+    harness.run_failing(SECOND, "version", || QueryOutcome::NotSent);
     assert_eq!(harness.worker(0).errors(), []);
-    assert!(harness.count("overview") > 20, "{}", harness.count("overview"));
+    assert!(harness.count("version") > 20, "{}", harness.count("version"));
     harness.run_for(SECOND / 5);
     harness.check();
     let mut harness = self::harness();
-    harness.run_failing(START, "overview", || QueryOutcome::NotSent);
+    harness.run_failing(START, "version", || QueryOutcome::NotSent);
     let errors = harness.worker(0).errors();
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
-    assert_eq!(error.to_string(), "overview: Envoy has no cluster of the coordinator's name");
+    assert_eq!(error.to_string(), "version: Envoy has no cluster of this name");
     assert_eq!(harness.worker(0).cache.problem(), Some(error));
     harness.follow_for(INTERVAL);
     assert_eq!(harness.worker(0).cache.problem(), None);
@@ -141,7 +143,7 @@ fn an_invalid_answer_ends_the_cycle_and_keeps_the_table() {
         || QueryOutcome::With(200, Vec::new()),
         || QueryOutcome::With(200, br#"{"metadata":{"indices":{"i":7}},"nodes":1,"version":"#.to_vec()),
     ];
-    for kind in ["version", "overview", "aliases", "details of indices"] {
+    for kind in ["version", "version", "overview", "aliases", "details of indices"] {
         for outcome in outcomes {
             let mut harness = Harness::settled(3);
             harness.cluster().alias("i", "x", json!({}));
@@ -239,7 +241,49 @@ fn a_hint_during_a_cycle_starts_another() {
     harness.poll_soon(0);
     harness.answer(0);
     harness.run_for(INTERVAL / 5);
-    assert_eq!(harness.count("version"), 1);
+    assert_eq!(harness.count("version"), 2);
+}
+
+/// The elected master has adopted a state that one node lacks.
+#[test]
+fn an_answer_from_a_node_that_lags_is_not_used() {
+    for kind in ["overview", "details of indices"] {
+        let mut harness = harness();
+        let lagging = |query: &StateQuery| harness.cluster().answer(&query.path()).to_string().into_bytes();
+        let overview = lagging(&StateQuery::Overview);
+        let details = lagging(&StateQuery::Details(vec!["i".to_owned(), "j".to_owned()]));
+        harness.cluster().place("j", "n2");
+        harness.run_with(Time::ZERO, |_, query| match query {
+            StateQuery::Overview if kind == "overview" => QueryOutcome::With(200, overview.clone()),
+            StateQuery::Details(_) => QueryOutcome::With(200, details.clone()),
+            _ => QueryOutcome::Answered,
+        });
+        assert_eq!(harness.worker(0).errors(), []);
+        assert_eq!(harness.route(0, "j", "1"), None, "{kind}");
+        harness.follow_for(SECOND / 5);
+        assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-2"), "{kind}");
+    }
+}
+
+/// The hosts of the coordinator belong to two clusters.
+#[test]
+fn details_of_another_cluster_are_not_used() {
+    let mut harness = harness();
+    let cluster = Rc::clone(&harness.cluster);
+    harness.run_with(SECOND, |_, query| {
+        let is_other = matches!(query, StateQuery::Details(_));
+        cluster.borrow_mut().uuid = if is_other { "other" } else { "c" }.to_owned();
+        QueryOutcome::Answered
+    });
+    cluster.borrow_mut().uuid = "c".to_owned();
+    let errors = harness.worker(0).errors();
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(
+        error.to_string().starts_with("details of indices: ") && error.problem.contains("another cluster"),
+        "{error}"
+    );
+    assert_eq!(harness.count("version"), 6, "the cycle is repeated five times");
+    harness.follow_for(INTERVAL);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn configurations_with_the_same_queries_share() {
     ] {
         let other = harness.join(config);
         harness.run_for(Time::ZERO);
-        assert_eq!(harness.worker(other).asked[0], StateQuery::Overview, "{config}");
+        assert!(harness.worker(other).asked.contains(&StateQuery::Overview), "{config}");
     }
     assert_eq!(harness.route(4, "j", "1").as_deref(), Some("node-9201"));
 }
@@ -86,7 +86,7 @@ fn a_worker_that_dies_in_a_cycle_is_replaced_after_its_patience() {
         harness.run_for(PATIENCE - SECOND);
         assert_eq!(harness.worker(1).asked, [], "{kind}");
         harness.run_for(SECOND * 2);
-        assert_eq!(harness.worker(1).asked[0], StateQuery::Overview, "{kind}");
+        assert!(harness.worker(1).asked.contains(&StateQuery::Overview), "{kind}");
         harness.check();
     }
 }

@@ -15,7 +15,6 @@ mod load;
 mod measurement;
 mod metric;
 mod options;
-mod processor_time;
 mod report;
 mod requests;
 mod results;

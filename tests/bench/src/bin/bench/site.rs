@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::index::{Index, Shape};
 use crate::options::Options;
-use crate::processor_time;
 use crate::requests::index_name;
 use crate::target::Target;
+use bulk_reshuffle_bench::processor_time;
 
 const RUN_DIR: &str = ".run/bench";
 const NODES: usize = 3;

@@ -323,7 +323,7 @@ function showNotices({ last }) {
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
   if (configuration.enabled === 'observe') notices.push('The filter only observes: all requests pass through.');
   if (!state) notices.push(`The cluster state is not known yet, so all requests pass through.${problem ? '' : ' The filter is asking for it.'}`);
-  if (problem) notices.push(`The last poll of the cluster state at ${last.coordinator.upstream} failed: ${problem}.`);
+  if (problem) notices.push(`The last poll of the cluster state at ${last.configuration.cluster_state.upstream || last.coordinator.upstream} failed: ${problem}.`);
   for (const one of upstreams(last).filter((one) => one !== last.coordinator && fault(one))) {
     notices.push(`Upstream ${one.upstream}: ${fault(one)}`);
   }
