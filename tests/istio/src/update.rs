@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::{Load, Writer};
 use serde_json::{Value, json};
@@ -29,8 +31,9 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let changed = |fields: Value| Self::overlay(self.site, overlay.name, |folder| folder.configure(&fields));
         let off = changed(json!({"enabled": false}))?;
         let on = changed(json!({"hold": {"interval": "20ms"}}))?;
+        let mut slowest = Duration::ZERO;
         for _ in 0..CHANGES {
-            self.change(&off, SWITCHED_OFF, &load).await?;
+            slowest = slowest.max(self.change(&off, SWITCHED_OFF, &load).await?);
             self.change(&on, "batches_total", &load).await?;
         }
         // Back to the first configuration.
@@ -42,23 +45,25 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let (sent, acknowledged) = (tally.requests.get(), tally.acknowledged.get());
         Ok(format!(
             "{} changes: {sent} requests sent and answered, {acknowledged} operations acknowledged, {} documents \
-             indexed, {verified} verified, none lost",
+             indexed, {verified} verified, none lost; switched off {slowest:.1?} after the change at most",
             2 * CHANGES + 1,
             found.len()
         ))
     }
 
     /// Delivers a changed configuration of the filter and waits until a counter shows that it takes effect, and until
-    /// the clients have written with it.
-    async fn change(&self, overlay: &Overlay, counter: &str, load: &Load) -> Result<()> {
-        let before = self.deliveries().await?;
+    /// the clients have written with it. Returns the time until it takes effect.
+    async fn change(&self, overlay: &Overlay, counter: &str, load: &Load) -> Result<Duration> {
+        let (before, begun) = (self.deliveries().await?, Instant::now());
         self.apply(overlay).await?;
         self.wait_taken(before).await?;
         let count = self.counted(counter).await?;
         let effective = async || Ok((self.counted(counter).await? > count).then_some(()));
         self.wait_until("the new configuration takes effect", effective).await?;
+        let took = begun.elapsed();
         let sent = load.tally.requests.get();
         let written = async || Ok((load.tally.requests.get() >= sent + BETWEEN).then_some(()));
-        self.wait_until("the clients write with the new configuration", written).await
+        self.wait_until("the clients write with the new configuration", written).await?;
+        Ok(took)
     }
 }

@@ -34,6 +34,34 @@ impl Rule {
     }
 }
 
+/// A section of the page about an alert.
+pub struct Section {
+    /// The alert's name.
+    pub alert: String,
+    /// Its list, without the heading.
+    pub text: String,
+}
+
+impl Section {
+    /// Reads the page's sections about alerts.
+    pub fn all() -> Vec<Self> {
+        let page = fs::read_to_string(example("README.md")).unwrap();
+        let sections =
+            page.split("\n#").filter_map(|section| section.strip_prefix("## BulkReshuffle")?.split_once('\n'));
+        sections
+            .map(|(name, text)| Self { alert: format!("BulkReshuffle{name}"), text: text.trim().to_owned() })
+            .collect()
+    }
+
+    /// Returns the regular expressions with which its commands select metrics of Envoy: those that say where to look, and
+    /// those that show that it is over.
+    pub fn filters(&self) -> [Vec<&str>; 2] {
+        let (look, over) = self.text.split_once("\n- Over: ").unwrap_or((&self.text, ""));
+        [look, over]
+            .map(|text| text.split("/stats?filter=").skip(1).filter_map(|rest| rest.split('\'').next()).collect())
+    }
+}
+
 /// Runs promtool; returns whether it succeeds, and its output.
 fn promtool(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let program = Tools::find().unwrap().folder("prometheus").unwrap().join("promtool");
@@ -121,4 +149,20 @@ fn the_page_lists_every_alert() {
     let alerts =
         rules.iter().map(|rule| (rule.alert.clone(), rule.json["labels"]["severity"].as_str().unwrap().into()));
     assert_eq!(rows.collect::<Vec<_>>(), alerts.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_alert_names_its_section_which_says_where_to_look_and_when_it_is_over() {
+    let sections = Section::all();
+    let (rules, names) = (Rule::all(), sections.iter().map(|section| section.alert.clone()));
+    assert_eq!(names.collect::<Vec<_>>(), rules.iter().map(|rule| rule.alert.clone()).collect::<Vec<_>>());
+    for (rule, Section { alert, text }) in rules.iter().zip(&sections) {
+        let link = format!("examples/observability/README.md#{}", alert.to_lowercase());
+        assert_eq!(rule.json["annotations"]["runbook"], link, "{alert}");
+        let items: Vec<&str> = text.lines().filter(|line| line.starts_with("- ")).collect();
+        assert!(items[0].starts_with("- Look") && items.last().unwrap().starts_with("- Over: "), "{alert}: {text}");
+        let says_where = ["`curl ", "(#bulkreshuffle"].iter().any(|place| text.contains(place));
+        assert!(says_where, "{alert} has neither a command nor a link to another alert's section: {text}");
+        assert!(text.lines().count() <= 8, "{alert} is too long: {text}");
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 /// A selector of series in a PromQL expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector {
+    /// The metric's name, or a pattern for names.
     pub metric: String,
     /// Labels that must have a certain value.
     pub exact: Vec<(String, String)>,
@@ -28,7 +29,10 @@ fn collect(node: &Value, used_outside: &BTreeSet<String>, found: &mut Vec<Select
         used.extend(strings(node.pointer(place)));
     }
     if let Some(matchers) = node.get("matchers").and_then(Value::as_array) {
-        found.push(selector(node, matchers, used));
+        let selector = selector(node, matchers, used);
+        // Each alternative of a pattern must exist.
+        let metrics = selector.metric.split('|').map(str::to_owned);
+        found.extend(metrics.map(|metric| Selector { metric, ..selector.clone() }));
         return;
     }
     match node {
@@ -40,10 +44,11 @@ fn collect(node: &Value, used_outside: &BTreeSet<String>, found: &mut Vec<Select
 
 fn selector(node: &Value, matchers: &[Value], mut labels: BTreeSet<String>) -> Selector {
     let text = |node: &Value, field: &str| node.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut exact = Vec::new();
+    let (mut exact, mut metric) = (Vec::new(), text(node, "name"));
     for matcher in matchers {
         let name = text(matcher, "name");
         if name == "__name__" {
+            metric = text(matcher, "value");
             continue;
         }
         if text(matcher, "type") == "=" {
@@ -51,7 +56,7 @@ fn selector(node: &Value, matchers: &[Value], mut labels: BTreeSet<String>) -> S
         }
         labels.insert(name);
     }
-    Selector { metric: text(node, "name"), exact, labels }
+    Selector { metric, exact, labels }
 }
 
 fn strings(list: Option<&Value>) -> impl Iterator<Item = String> {
@@ -80,5 +85,14 @@ mod tests {
             labels: labels.iter().map(|label| (*label).into()).collect(),
         };
         assert_eq!(Selector::all(&tree), [selector("m", &[("b", "1")], &["a", "b", "c"]), selector("n", &[], &["a"])]);
+    }
+
+    #[test]
+    fn each_alternative_of_a_pattern_for_names_is_a_selector() {
+        // {__name__=~"m.+|n"}
+        let matcher = json!({"name": "__name__", "type": "=~", "value": "m.+|n"});
+        let tree = json!({"type": "vectorSelector", "name": "", "matchers": [matcher]});
+        let metrics: Vec<String> = Selector::all(&tree).into_iter().map(|selector| selector.metric).collect();
+        assert_eq!(metrics, ["m.+", "n"]);
     }
 }

@@ -11,7 +11,8 @@ use bulk_reshuffle_e2e::{ClusterScript, RealScene, Scene, forced_trap};
 use bulk_reshuffle_stack::{Client, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 
-use crate::alerts::Rule;
+use crate::alerts::{Rule, Section};
+use crate::bare::{self, Bare};
 use crate::dashboard::{Dashboard, targets};
 use crate::expression::Selector;
 use crate::prometheus::{Job, Prometheus};
@@ -24,7 +25,10 @@ const CLIENTS: usize = 12;
 
 /// The names of the jobs.
 const PLAIN: &str = "bulk-reshuffle";
-const MESH: &str = "mesh";
+const MESH: &str = "bulk-reshuffle-mesh";
+
+/// The beginning of the names of metrics of Istio's agent, which these tests do not run.
+const AGENT: &str = "istio_agent_";
 
 /// An alert that takes four minutes. The tests of the rules cover it.
 const LONG: &str = "BulkReshuffleStateStale";
@@ -74,17 +78,18 @@ async fn observing() -> Result<(Scene, Clients<()>)> {
 async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
     let wasm = forced_trap(env!("CARGO_TARGET_TMPDIR"))?;
-    let (healthy, mut trouble, mesh, (observing, observed)) = tokio::try_join!(
+    let (healthy, mut trouble, mesh, (observing, observed), bare) = tokio::try_join!(
         RealScene::start(&tools, FilterConfig::Shipped, &["books"]),
         Trouble::start(wasm.clone(), false),
         Trouble::start(wasm, true),
-        observing()
+        observing(),
+        Bare::start()
     )?;
     let clients = clients(&healthy);
     let jobs = [
         Job {
             name: PLAIN,
-            targets: vec![healthy.envoy.admin(), trouble.admin(), observing.envoy.admin()],
+            targets: vec![healthy.envoy.admin(), trouble.admin(), observing.envoy.admin(), bare.admin()],
             relabel: None,
         },
         Job { name: MESH, targets: vec![mesh.admin()], relabel: Some(relabel()?) },
@@ -95,8 +100,10 @@ async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     labels_are_the_same_in_a_mesh(&prometheus, &trouble, &mesh).await?;
     let unexpected = alerts(&prometheus, &healthy.envoy.admin().to_string()).await?;
     ensure!(unexpected.is_empty(), "alerts of the shipped Envoy in front of healthy nodes: {unexpected:?}");
-    every_alert_fires(&prometheus, &mut trouble).await?;
+    every_alert_fires(&prometheus, &mut trouble, &bare).await?;
+    every_command_of_the_runbook_finds_a_metric(&trouble, &bare).await?;
     prometheus.stop().await?;
+    bare.stop().await?;
     mesh.stop().await?;
     trouble.stop().await?;
     observed.end().await?;
@@ -136,9 +143,9 @@ async fn selectors(prometheus: &Prometheus) -> Result<Vec<Selector>> {
 }
 
 async fn every_queried_metric_exists(prometheus: &Prometheus) -> Result<()> {
-    for selector in selectors(prometheus).await? {
+    for selector in selectors(prometheus).await?.into_iter().filter(|selector| !selector.metric.starts_with(AGENT)) {
         soon(&format!("{selector:?}"), async || {
-            let series = prometheus.series(&format!("{}{{job=\"{PLAIN}\"}}", selector.metric)).await?;
+            let series = prometheus.series(&format!("{{__name__=~\"{}\", job=\"{PLAIN}\"}}", selector.metric)).await?;
             ensure!(!series.is_empty(), "{} does not exist", selector.metric);
             for label in &selector.labels {
                 ensure!(series.iter().any(|one| one.contains_key(label)), "{} has no {label}", selector.metric);
@@ -217,9 +224,23 @@ async fn alerts(prometheus: &Prometheus, instance: &str) -> Result<BTreeSet<Stri
     Ok(of_instance.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned)).collect())
 }
 
-async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble) -> Result<()> {
+/// Waits until an Envoy without the filter has raised its alerts, and no others.
+async fn alerts_without_the_filter(prometheus: &Prometheus, bare: &Bare) -> Result<()> {
+    let instance = bare.admin().to_string();
+    soon("the alerts of an Envoy without the filter fire", async || {
+        let raised = alerts(prometheus, &instance).await?;
+        ensure!(raised.iter().eq(bare::ALERTS), "alerts of {instance}: {raised:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble, bare: &Bare) -> Result<()> {
+    alerts_without_the_filter(prometheus, bare).await?;
     let mut expected: BTreeSet<String> = Rule::all().into_iter().map(|rule| rule.alert).collect();
-    ensure!(expected.remove(LONG), "the rules have no {LONG}");
+    for other in [LONG].iter().chain(&bare::ALERTS) {
+        ensure!(expected.remove(*other), "the rules have no {other}");
+    }
     let instance = trouble.admin().to_string();
     let died = "BulkReshuffleVmDied";
     // The alerts do not fire all at once. For example, a request without an answer times out and is then sent again.
@@ -227,6 +248,7 @@ async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble) -> Re
     soon("every alert fires, except that of a dead VM", async || {
         let raised = alerts(prometheus, &instance).await?;
         ensure!(!raised.contains(died), "a VM died unexpectedly");
+        ensure!(bare::ALERTS.iter().all(|alert| !raised.contains(*alert)), "this Envoy has the filter: {raised:?}");
         let mut missing = missing.borrow_mut();
         missing.retain(|alert| !raised.contains(alert));
         ensure!(missing.iter().eq([died]), "alerts that have not fired: {missing:?}");
@@ -243,4 +265,28 @@ async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble) -> Re
         ensure!(rule["health"] == "ok", "{rule}");
     }
     Ok(())
+}
+
+/// Checks each alternative of each filter in the commands of the page. Where to look is checked at an Envoy for which the
+/// alert has fired, and what shows that it is over at one with the filter.
+async fn every_command_of_the_runbook_finds_a_metric(trouble: &Trouble, bare: &Bare) -> Result<()> {
+    for section in Section::all() {
+        let firing = if bare::ALERTS.contains(&section.alert.as_str()) { bare.admin() } else { trouble.admin() };
+        let [look, over] = section.filters();
+        let filters = look.into_iter().map(|filter| (firing, filter));
+        for (admin, filter) in filters.chain(over.into_iter().map(|filter| (trouble.admin(), filter))) {
+            for filter in alternatives(filter) {
+                let stats = Client::new().get(&format!("http://{admin}/stats?filter={filter}")).await?.ok()?.text();
+                ensure!(!stats.trim().is_empty(), "{}: no metric matches {filter}", section.alert);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the alternatives of a regular expression `a(b|c)d` or `a|b`.
+fn alternatives(regex: &str) -> Vec<String> {
+    let (before, rest) = regex.split_once('(').unwrap_or(("", regex));
+    let (inner, after) = rest.split_once(')').unwrap_or((rest, ""));
+    inner.split('|').map(|one| format!("{before}{one}{after}")).collect()
 }

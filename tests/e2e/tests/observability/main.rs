@@ -1,7 +1,8 @@
 //! Tests the dashboard and the alerts of `examples/observability` with a real Prometheus that scrapes real Envoys. One
-//! Envoy is in front of a real cluster, and two are in front of nodes with every kind of failure.
+//! Envoy is in front of a real cluster, two are in front of nodes with every kind of failure, and one has no filter.
 
 mod alerts;
+mod bare;
 mod dashboard;
 mod expression;
 mod live;

@@ -27,4 +27,5 @@ mod response_parameters;
 mod shared_parts;
 mod split;
 mod state;
+mod switch;
 mod trap;

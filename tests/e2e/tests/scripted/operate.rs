@@ -273,6 +273,9 @@ async fn the_access_log_has_the_outcome_of_each_request() -> Result<()> {
     assert!(merged["held_microseconds"].as_str().unwrap().parse::<u64>().is_ok(), "{merged}");
     assert_eq!((&passed["outcome"], &passed["reason"]), (&json!("passed_through"), &json!("pipeline")));
     assert!(passed["operations"].is_null(), "{passed}");
+    assert_eq!((&passed["flags"], &passed["details"]), (&json!("-"), &json!("via_upstream")));
+    assert!(passed["node"].as_str().is_some_and(|node| node.starts_with("127.")), "{passed}");
+    assert_eq!((&merged["flags"], &merged["details"]), (&json!("-"), &json!("")));
     assert!(other["outcome"].is_null(), "{other}");
     scene.finish().await
 }

@@ -24,7 +24,7 @@ pub async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<E
 /// Applies the example with the module's location, as a user sets it, and the objects that controllers create for the
 /// nodes.
 pub async fn apply(site: &Site) -> Result<()> {
-    let Kubernetes { api, module, .. } = &site.servers;
+    let api = &site.servers.api;
     let nodes = Manifests::read(&site.text("examples/kubernetes/opensearch.yaml")?)?;
     let service = nodes.all("Service").next().context("no Service")?;
     let input = service.to_string();
@@ -44,14 +44,25 @@ pub async fn apply(site: &Site) -> Result<()> {
         "ports": [{"name": "http", "port": Nodes::PORT, "protocol": "TCP"}],
         "endpoints": endpoints,
     });
-    let image = module.image.trim_start_matches("oci://");
-    let digest = format!("sha256: {}", module.digest);
-    let filter = site.text("examples/envoy-gateway/bulk-reshuffle.yaml")?;
-    let filter = replace(&replace(&filter, "bulk-reshuffle:0.1.0", image)?, "# sha256: …", &digest)?;
     let listener = format!("port: {GATEWAY_PORT}}}\n---");
     let gateway = replace(&site.text("examples/envoy-gateway/gateway.yaml")?, "port: 9200}\n---", &listener)?;
     api.apply(&Manifests::read(&gateway)?.with([class, slice])).await?;
-    api.apply(&Manifests::read(&filter)?).await
+    api.apply(&Manifests::read(&filter(site)?)?).await
+}
+
+/// Returns the example's policies with the location of the module.
+fn filter(site: &Site) -> Result<String> {
+    let module = &site.servers.module;
+    let image = module.image.trim_start_matches("oci://");
+    let digest = format!("sha256: {}", module.digest);
+    let filter = site.text("examples/envoy-gateway/bulk-reshuffle.yaml")?;
+    replace(&replace(&filter, "bulk-reshuffle:0.1.0", image)?, "# sha256: …", &digest)
+}
+
+/// Switches the filter off, as the page says.
+pub async fn switch_off(site: &Site) -> Result<()> {
+    let filter = replace(&filter(site)?, "      config:\n", "      config:\n        enabled: false\n")?;
+    site.servers.api.apply(&Manifests::read(&filter)?).await
 }
 
 /// Applies a policy that denies bulk requests to the path of an index, for any order of the example's filters.

@@ -5,8 +5,10 @@ mod example;
 
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{Item, lines};
 use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, Network, Nodes, Proxy, Traffic};
 use bulk_reshuffle_stack::{Client, enter_private_network, is_network_private};
 
@@ -22,6 +24,9 @@ const HEADER: &str = "x-bulk-reshuffle-node";
 
 /// The first of the clients' addresses.
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 128);
+
+/// The counter of requests that pass through because the filter is switched off.
+const SWITCHED_OFF: &str = "requests_total.outcome.passed_through.reason.switched_off";
 
 /// An index whose bulk path a policy denies.
 const DENIED: &str = "secret";
@@ -49,6 +54,7 @@ fn the_example_splits_requests() -> Result<()> {
         mesh.wait_splitting(DENIED).await?;
         example::deny(&site, DENIED).await?;
         println!("{}", mesh.check_denied(DENIED).await?);
+        println!("{}", mesh.check_switched_off(INDEX).await?);
         mesh.end().await
     })
 }
@@ -88,6 +94,27 @@ impl<'a> Mesh<'a> {
         ensure!(redirected == 0, "{redirected} batches went to other nodes");
         let answer = self.nodes().client.get(&self.url("/")).await?;
         ensure!(answer.status == 200 && answer.headers.get(HEADER).is_none(), "{:?}", answer.headers);
+        Ok(())
+    }
+
+    /// Switches the filter off. New connections must use it no longer.
+    async fn check_switched_off(&self, index: &str) -> Result<String> {
+        let begun = Instant::now();
+        example::switch_off(self.site).await?;
+        self.wait_until("new connections pass without being split", async || {
+            self.check_sent_once(index).await?;
+            Ok((self.counted(SWITCHED_OFF).await? > 0).then_some(()))
+        })
+        .await?;
+        Ok(format!("switched off: requests of new connections pass {:.1?} after `kubectl apply`", begun.elapsed()))
+    }
+
+    /// Sends a request on a connection of its own, with a document for each node.
+    async fn check_sent_once(&self, index: &str) -> Result<()> {
+        let body: String = (0..12).map(|id| lines::index(index, &format!("off-{id}"), 1)).collect();
+        let answer = Client::new().post_ndjson(&self.url("/_bulk"), body).await?;
+        let items = Item::read_all(&answer)?;
+        ensure!(items.len() == 12 && items.iter().all(|item| item.status < 300), "{}", answer.text());
         Ok(())
     }
 
