@@ -96,7 +96,7 @@ fn check_table(path: &str, name: &str, made: &str) {
 fn the_table_of_metrics_matches_the_source() {
     let rows: String = Families::all().map(row).collect();
     check_table(
-        "envoy/README.md",
+        "envoy/operations.md",
         "metrics",
         &format!("| metric | type | labels | description |\n|---|---|---|---|\n{rows}"),
     );

@@ -110,7 +110,7 @@ fn every_panel_has_a_title_a_description_and_a_unit() {
 /// Checks that an operator finds every metric of the filter's table of metrics in the dashboard.
 #[test]
 fn every_metric_has_a_panel() {
-    let page = fs::read_to_string(Tools::find().unwrap().root.join("envoy/README.md")).unwrap();
+    let page = fs::read_to_string(Tools::find().unwrap().root.join("envoy/operations.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `bulk_reshuffle_")?.split_once("` | "));
     let dashboard = Dashboard::read();
     let shown: Vec<String> = dashboard.panels().flat_map(targets).map(|target| target.expression).collect();

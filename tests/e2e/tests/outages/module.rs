@@ -7,7 +7,7 @@ use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, Tools, wait};
 
 use crate::LIMIT;
 use crate::modules::Modules;
-use crate::rollout::{Rollout, with_default};
+use crate::rollout::Rollout;
 use crate::scene::Scene;
 use crate::work::Work;
 use crate::writers::Pace;
@@ -39,17 +39,16 @@ async fn an_envoy_with_the_filter_in_its_own_file_does_not_start_with_a_broken_m
 async fn an_envoy_with_the_filter_in_a_part_starts_with_a_broken_module() -> Result<()> {
     let scene = Scene::start("module").await?;
     let modules = Modules::make(&scene.stage.folder)?;
-    let mut shipped = Rollout::start(&scene.stage, &modules.broken, Ok).await?;
-    let statuses = shipped.statuses().await?;
-    ensure!(statuses == [500, 200], "as shipped: {statuses:?}");
-    shipped.set_module(&modules.compiled, ADOPTED).await?;
-    let serves = async || Ok((shipped.statuses().await? == [200, 200]).then_some(()));
-    wait::until(LIMIT, "the filter serves", serves).await?;
-    shipped.envoy.stop().await?;
-
-    let rollout = Rollout::start(&scene.stage, &modules.broken, with_default).await?;
+    let mut rollout = Rollout::start(&scene.stage, &modules.broken).await?;
     let statuses = rollout.statuses().await?;
-    ensure!(statuses == [200, 200], "with a default: {statuses:?}");
+    ensure!(statuses == [200, 200], "{statuses:?}");
+    ensure!(rollout.envoy.counter(MERGED).await? == 0, "the broken module has split requests");
+    rollout.set_module(&modules.compiled, ADOPTED).await?;
+    let splits = async || {
+        rollout.statuses().await?;
+        Ok((rollout.envoy.counter(MERGED).await? > 0).then_some(()))
+    };
+    wait::until(LIMIT, "the filter splits requests", splits).await?;
     rollout.envoy.stop().await?;
     Client::new().delete(&format!("{}/{}", scene.stage.cluster.base_url(0)?, Rollout::WRITTEN)).await?.ok()?;
     scene.end().await
@@ -59,7 +58,7 @@ async fn an_envoy_with_the_filter_in_a_part_starts_with_a_broken_module() -> Res
 async fn a_module_is_replaced_and_restored_under_load() -> Result<()> {
     let mut scene = Scene::start("module").await?;
     let modules = Modules::make(&scene.stage.folder)?;
-    let mut rollout = Rollout::start(&scene.stage, &modules.compiled, Ok).await?;
+    let mut rollout = Rollout::start(&scene.stage, &modules.compiled).await?;
     rollout.envoy.wait_for_state(LIMIT).await?;
     let writers = scene.write(&rollout.ways(), &[Work::Index, Work::Create], 1, PACE).await?;
     for (module, counter) in [(&modules.other, ADOPTED), (&modules.broken, REJECTED), (&modules.compiled, ADOPTED)] {

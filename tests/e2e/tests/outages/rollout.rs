@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ShippedFiles, block_of_page, lines, replace_in_file};
+use bulk_reshuffle_e2e::{ShippedFiles, lines, replace_in_file};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 
 use crate::LIMIT;
@@ -25,19 +25,15 @@ impl Rollout {
     /// The index for single requests.
     pub const WRITTEN: &str = "module-written";
 
-    /// Starts it with this module and a change of the shipped files.
-    pub async fn start(
-        stage: &Stage,
-        module: &Path,
-        change: impl FnOnce(ShippedFiles) -> Result<ShippedFiles>,
-    ) -> Result<Self> {
+    /// Starts it with this module.
+    pub async fn start(stage: &Stage, module: &Path) -> Result<Self> {
         let (folder, plain) = (tempfile::tempdir_in(&stage.folder)?.keep(), port::free()?);
         let mut files = ShippedFiles::new(&folder)?.port(9210, plain).replace(SHIPPED, module.display().to_string());
         for (shipped, (_, node)) in (9201..).zip(stage.cluster.addresses()) {
             let at = |ip: &str, port: u16| format!("address: {ip}, port_value: {port}}}");
             files = files.replace(at("127.0.0.1", shipped), at(&node.ip().to_string(), node.port()));
         }
-        let envoy = change(files)?.start("rollout.yaml").await?;
+        let envoy = files.start("rollout.yaml").await?;
         let (part, module) = (folder.join("envoy/parts/filter.yaml"), module.to_path_buf());
         Ok(Self { envoy, part, module, plain })
     }
@@ -80,12 +76,4 @@ impl Rollout {
         };
         Ok([write(&filtered).await?, write(&plain).await?])
     }
-}
-
-/// Adds the lines of the page on Envoy, by which requests pass without the module.
-pub fn with_default(files: ShippedFiles) -> Result<ShippedFiles> {
-    const SHIPPED: &str = "type_urls: [type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm]\n";
-    let lines = block_of_page("envoy/README.md", "yaml", "default_config")?;
-    let indented = lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(22)));
-    Ok(files.replace(SHIPPED, format!("{indented}\n")))
 }

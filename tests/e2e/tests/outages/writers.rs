@@ -40,10 +40,11 @@ pub struct Outcome {
 }
 
 impl Writers {
-    /// Starts writers for each index, given with the way to it.
+    /// Starts writers for each index, given with the way to it. All use the same path, so that the filter merges their
+    /// operations.
     pub fn start(indices: Vec<(Way, Work, String)>, pace: Pace) -> Self {
         let group = |(way, work, index): (Way, Work, String)| {
-            let urls: Vec<String> = way.servers.iter().map(|server| format!("{server}/{index}/_bulk")).collect();
+            let urls: Vec<String> = way.servers.iter().map(|server| format!("{server}/_bulk")).collect();
             let mut clients = Clients::default();
             for number in 0..pace.writers {
                 let writer = Writer::new(urls.clone(), work, index.clone(), number, pace.period);

@@ -245,7 +245,7 @@ async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() 
 async fn the_access_log_has_the_outcome_of_each_request() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("access.log");
-    let mut access_log = yaml_of_page("envoy/README.md", "FILTER_STATE")?["access_log"].clone();
+    let mut access_log = yaml_of_page("envoy/operations.md", "FILTER_STATE")?["access_log"].clone();
     access_log[0]["typed_config"]["path"] = json!(path);
     let scene = scene(json!({"access_log": true}))
         .edit(move |config| {

@@ -89,7 +89,7 @@ impl<'a> Bench<'a> {
 
     /// Switches by Envoy's runtime. Envoy must not even call the filter.
     async fn switch_at_run_time(&self) -> Result<Duration> {
-        let commands = block_of_page("envoy/README.md", "sh", "runtime_modify")?;
+        let commands = block_of_page("envoy/operations.md", "sh", "runtime_modify")?;
         let path = commands.split("127.0.0.1:9901").nth(1).and_then(|rest| rest.split('\'').next());
         let path = path.context("the page has no command")?;
         let (off, on) = (path.to_owned(), path.replace("=100", "=0"));

@@ -26,7 +26,7 @@ pub struct Before {
 
 /// A replica as in `envoy/front.yaml`, which must end by itself.
 static REPLICA: Before = Before {
-    page: "envoy/README.md",
+    page: "envoy/operations.md",
     begins: "curl -X POST 127.0.0.1:9911/healthcheck/fail",
     first: r#"
         config=$(sed 's/: 9200/: 9211/; s/: 9901/: 9911/' envoy/envoy.yaml)
