@@ -25,7 +25,7 @@ fn odd_routes() -> [Value; 3] {
 
 /// Returns filters that deny a role, remove a header, and close the admin path as documented.
 fn filters() -> Result<Vec<Value>> {
-    let page = yaml_of_page("envoy/README.md", "envoy.filters.http.rbac")?.to_string();
+    let page = yaml_of_page("envoy/operations.md", "envoy.filters.http.rbac")?.to_string();
     ensure!(page.contains("127.0.0.0"), "{page}");
     // The tests connect from 127.0.0.1, so the rule must permit another network.
     let page = page.replace("127.0.0.0", "203.0.113.0").replace("\"prefix_len\":8", "\"prefix_len\":24");

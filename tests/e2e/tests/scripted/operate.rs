@@ -216,7 +216,7 @@ async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() 
         }
         rules
     };
-    let rules = near(yaml_of_page("envoy/README.md", "envoy.filters.http.rbac")?);
+    let rules = near(yaml_of_page("envoy/operations.md", "envoy.filters.http.rbac")?);
     let scene = scene(json!({"admin_path": ADMIN}))
         .edit(move |config| {
             http_filters(config).splice(0..0, rules["http_filters"].as_array().unwrap().clone());
