@@ -83,7 +83,7 @@ async fn the_role_on_the_page_suffices() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_right_to_the_state_or_the_aliases_requests_pass_through_and_the_log_says_why() {
     for (name, query, permission) in
-        [("no-state", "overview", "cluster:monitor/state"), ("no-aliases", "aliases", "indices:admin/aliases/get")]
+        [("no-state", "version", "cluster:monitor/state"), ("no-aliases", "aliases", "indices:admin/aliases/get")]
     {
         let (scene, user) = start(name, &role_without(permission), json!({"refresh": "200ms"})).await;
         let errors = scene.counted("state_errors_total").await;
