@@ -1,4 +1,5 @@
 use crate::bulk::ReadError;
+use crate::document::{PathError, QueryError};
 use crate::routing::Unrouted;
 
 reasons! {
@@ -32,7 +33,25 @@ reasons! {
     MixedIndex = "mixed_index",
         "The path names an index, and so do some lines, but not all. If nodes do not allow that, they refuse the \
          whole request.";
+    DocumentBody = "document_body",
+        "The request writes a single document. Its body is empty, or has a newline, or ends with a carriage return; or \
+         it is a deletion with a body.";
+    OftenRefused = "often_refused",
+        "The cluster has refused many of the caller's last single documents in this index, and sends its refusals only \
+         in answer to the request itself.";
     Shards = "shards", "The operations target more shards than one request can be split into.";
+}
+
+impl From<PathError> for PassThrough {
+    fn from(PathError: PathError) -> Self {
+        Self::Path
+    }
+}
+
+impl From<QueryError> for PassThrough {
+    fn from(QueryError: QueryError) -> Self {
+        Self::Parameter
+    }
 }
 
 impl From<ReadError<Self>> for PassThrough {

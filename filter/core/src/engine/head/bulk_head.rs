@@ -134,7 +134,8 @@ pub fn content_length(headers: &[(String, Vec<u8>)]) -> Option<u64> {
     std::str::from_utf8(value(headers, "content-length")?).ok()?.parse().ok()
 }
 
-fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
+/// Returns the value of a header.
+pub fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
 }
 
@@ -151,6 +152,14 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
         },
         None => Err(PassThrough::Path),
     }
+}
+
+/// The media types of a JSON document.
+const JSON: &[&str] = &["application/json", "application/vnd.elasticsearch+json"];
+
+/// Returns whether a request's body is a JSON document.
+pub fn is_json(headers: &[(String, Vec<u8>)]) -> bool {
+    value(headers, "content-type").is_some_and(|value| is_one_of(value, JSON))
 }
 
 fn check_media_types(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
