@@ -191,6 +191,7 @@ mod tests {
             "routing=a+b",
             "routing=a;b",
             "routing=%f",
+            "routing=é",
             "routing=a&routing=a",
             "version=-1",
             "version=+1",

@@ -69,8 +69,8 @@ impl<'a> Target<'a> {
         Some(std::str::from_utf8(index).ok().and_then(decoded).unwrap_or_default())
     }
 
-    /// Decodes the names of an index and of a document. A list of indices and a pattern are no index. Elasticsearch 7 has
-    /// requests of its own at paths such as `/{index}/_doc/_mapping`.
+    /// Decodes the names of an index and of a document. A list of indices, or a pattern, is not accepted.
+    /// Elasticsearch 7 has requests of its own at paths such as `/{index}/_doc/_mapping`.
     fn named(index: &'a str, id: Option<&'a str>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
         let index = decoded(index).filter(|index| !index.is_empty() && !index.contains([',', '*']))?;
         let id = match id {
@@ -81,12 +81,11 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Decodes the percent-encoded characters of a text. A plus sign stays. Returns `None` if the text is malformed.
+/// Decodes the percent-encoded characters of a text. A plus sign stays. Returns `None` if the text is malformed, or has
+/// characters that should be encoded: clusters read each of their bytes as a character.
 pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
-    let is_code = |code: &str| {
-        code.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
-    if !text.split('%').skip(1).all(is_code) {
+    let is_code = |code: &str| code.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !text.is_ascii() || !text.split('%').skip(1).all(is_code) {
         return None;
     }
     percent_decode_str(text).decode_utf8().ok()
@@ -155,6 +154,8 @@ mod tests {
             "/books/_doc/a%2",
             "/books/_doc/a%zz",
             "/books/_doc/a%FF",
+            "/books/_doc/é",
+            "/bücher/_doc/1",
             "//_doc/1",
             "/a,b/_doc/1",
             "/a%2Cb/_doc/1",

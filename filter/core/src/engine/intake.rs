@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashSet;
 
 use super::command::{Command, RequestId};
-use super::head::{Arrival, Document, Head, HeadCache, HeaderPauses, Routes, content_length};
+use super::head::{Arrival, Document, Head, HeadCache, HeaderPauses, Routes, WithDocument, content_length};
 use super::memory::Room;
 use super::metrics::Counter;
 use super::observation::{Observations, Writer};
@@ -108,7 +108,7 @@ impl Intake {
         settlement: &Settlement<'_>,
         mut headers: Vec<(String, Vec<u8>)>,
         is_document: bool,
-    ) -> Option<Result<(Rc<Head>, Option<Box<Document>>), PassThrough>> {
+    ) -> Option<Result<WithDocument<Rc<Head>>, PassThrough>> {
         let mut document = match is_document.then(|| Document::read(&mut headers).map(Box::new)).transpose() {
             Ok(document) => document,
             Err(why) => return Some(Err(why)),
@@ -189,7 +189,9 @@ impl Intake {
 
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
-        match self.change(settlement, id, |request, room, ids| request.finish(room, ids).map(|()| request.routed.is_observed)) {
+        match self
+            .change(settlement, id, |request, room, ids| request.finish(room, ids).map(|()| request.routed.is_observed))
+        {
             Some(Ok(true)) => {
                 self.observations.count(settlement, id);
                 self.give_back(settlement, id, PassThrough::Observed);

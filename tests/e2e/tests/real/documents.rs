@@ -58,7 +58,8 @@ fn without_chance(text: &str) -> String {
         text = parts.fold(first, |text, part| text + &begin + part.trim_start_matches(|char| !",]}\n".contains(char)));
     }
     // Generated ids have 20 characters.
-    let is_id = |part: &&str| part.len() == 20 && part.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char));
+    let is_id =
+        |part: &&str| part.len() == 20 && part.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char));
     let generated: Vec<String> = text.split(['"', '/', '?']).filter(is_id).map(str::to_owned).collect();
     generated.iter().fold(text, |text, id| text.replace(id, "GENERATED"))
 }
@@ -166,9 +167,7 @@ async fn scene(name: &str) -> SharedScene {
 /// filter's answer must equal that of one of the nodes. Returns how many requests were merged, and how many of them were
 /// refused in their batch.
 async fn compare(scene: &SharedScene, requests: Vec<Sent>) -> (u64, u64) {
-    let counted = async || {
-        [scene.merged().await, scene.counted("single_documents_total.outcome.refused").await]
-    };
+    let counted = async || [scene.merged().await, scene.counted("single_documents_total.outcome.refused").await];
     let before = counted().await;
     for sent in requests {
         let mut direct = Vec::new();

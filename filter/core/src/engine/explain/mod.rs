@@ -9,7 +9,7 @@ use crate::Time;
 use crate::config::{Config, Enabled};
 use crate::engine::batching::Apart;
 use crate::engine::cluster_view::ClusterView;
-use crate::engine::head::{Callers, Document, Head, content_length};
+use crate::engine::head::{Callers, Document, Head, WithDocument, content_length};
 use crate::engine::intake::admit;
 use crate::engine::memory::{Memory, Room};
 use crate::engine::pass_through::PassThrough;
@@ -54,7 +54,7 @@ impl Explainer<'_> {
     }
 
     /// Reads headers. Returns `None` if they are neither of a bulk request nor of a single document.
-    fn read(self, mut headers: Vec<(String, Vec<u8>)>) -> Option<Result<(Head, Option<Box<Document>>), PassThrough>> {
+    fn read(self, mut headers: Vec<(String, Vec<u8>)>) -> Option<Result<WithDocument<Head>, PassThrough>> {
         let is_document = Document::is_in(&headers, self.config, self.cluster.table().map(Rc::as_ref));
         match is_document.then(|| Document::read(&mut headers).map(Box::new)).transpose() {
             Ok(document) => Some(Head::read(headers, self.config)?.map(|head| (head, document))),

@@ -21,7 +21,8 @@ pub struct Document {
     has_no_type: bool,
 }
 
-
+/// What a request's headers say, and the single document that it writes, unless it is a bulk request.
+pub type WithDocument<H> = (H, Option<Box<Document>>);
 
 impl Document {
     /// Returns whether a request writes a single document, and such requests join batches.
@@ -71,7 +72,8 @@ impl Document {
     /// Returns about how many bytes it uses.
     pub fn memory(&self) -> u64 {
         let Write { line, query, routing, .. } = &self.write;
-        let texts = [line.len(), query.len(), routing.as_ref().map_or(0, String::len), self.method.len(), self.path.len()];
+        let texts =
+            [line.len(), query.len(), routing.as_ref().map_or(0, String::len), self.method.len(), self.path.len()];
         texts.into_iter().fold(size_of::<Self>(), usize::saturating_add) as u64
     }
 
@@ -142,8 +144,7 @@ mod tests {
             let path = (":path", "/a/_doc/1");
             read(&[(":method", method), path, ("content-type", content_type)]).map(|_| ())
         };
-        for content_type in
-            ["application/json; charset=utf-8", "application/vnd.elasticsearch+json;compatible-with=8"]
+        for content_type in ["application/json; charset=utf-8", "application/vnd.elasticsearch+json;compatible-with=8"]
         {
             assert_eq!(with("PUT", content_type), Ok(()));
         }

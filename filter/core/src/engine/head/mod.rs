@@ -12,7 +12,7 @@ mod routes;
 pub use bulk_head::{Head, content_length, may_be_bulk};
 pub use caller::{CallerId, Callers, TRANSPORT_HEADERS};
 pub use cluster_timeout::batch_timeout;
-pub use document::Document;
+pub use document::{Document, WithDocument};
 pub use head_cache::HeadCache;
 pub use header_pause::{Arrival, HeaderPauses};
 pub use identity::{Identity, SlotClass};

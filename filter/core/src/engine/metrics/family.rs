@@ -90,11 +90,12 @@ const LAST: Kind = Kind::Gauge(Workers::Last);
 
 families! {
     REQUESTS = Kind::Counter, "requests_total", [Outcome, Reason],
-        "Bulk requests, and writes of single documents if they are merged, by outcome: `merged` (split and answered by the filter), `passed_through` (forwarded unchanged, \
-         with a `reason`) or `abandoned` (the client disconnected).";
+        "Bulk requests by outcome: `merged` (split and answered by the filter), `passed_through` (forwarded unchanged, \
+         with a `reason`) or `abandoned` (the client disconnected). \
+         With `single_documents`, requests for single documents count too.";
     SINGLE_DOCUMENTS = Kind::Counter, "single_documents_total", [Outcome],
-        "Writes of single documents among the merged requests: `merged` (answered from a batch) or `refused` (refused in \
-         a batch, so that the request itself was sent, and its answer returned).";
+        "Merged requests for single documents: `merged` (answered from a batch) or `refused` (refused in a batch, so \
+         that the filter sent the request itself).";
     OPERATIONS = Kind::Counter, "operations_total", [],
         "Operations in split requests.";
     OPERATIONS_UNROUTED = Kind::Counter, "operations_unrouted_total", [Reason],

@@ -312,7 +312,8 @@ impl Request {
     fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
         let read = self.read_operations(ids);
         // A newline in a single document ends its line too early, so that the rest would be other operations.
-        let read = if self.document().is_some() && self.body.has_newline() { Err(PassThrough::DocumentBody) } else { read };
+        let read =
+            if self.document().is_some() && self.body.has_newline() { Err(PassThrough::DocumentBody) } else { read };
         read.and(self.check_room(room, before))
     }
 
@@ -484,7 +485,8 @@ impl Request {
     /// happened before. Nothing of a refused operation was carried out. Returns whether it is to be sent.
     pub fn sends_original(&mut self) -> bool {
         let is_refused = || matches!(self.shares.first()?.outcomes.last()?.outcome.refusal()?, 400..500).then_some(());
-        let may_be_sent = self.basis.document.is_some() && !self.progress.is_original_sent && !self.progress.is_abandoned;
+        let may_be_sent =
+            self.basis.document.is_some() && !self.progress.is_original_sent && !self.progress.is_abandoned;
         self.progress.is_original_sent |= may_be_sent && is_refused().is_some();
         may_be_sent && self.progress.is_original_sent
     }

@@ -181,7 +181,10 @@ fn the_request_itself_is_answered_if_its_connection_is_lost() {
     harness.lose("es");
     let (status, _, body) = reply(&harness, 100);
     let body: Value = body.parse().unwrap();
-    assert_eq!((status, &body["error"]["type"], &body["status"]), (503, &json!("bulk_outcome_unknown_exception"), &json!(503)));
+    assert_eq!(
+        (status, &body["error"]["type"], &body["status"]),
+        (503, &json!("bulk_outcome_unknown_exception"), &json!(503))
+    );
     assert_eq!(harness.engine.memory(), 0);
 }
 

@@ -105,11 +105,8 @@ mod tests {
 
     #[test]
     fn a_mapping_may_hold_settings_of_the_filter() {
-        let expected = Overrides {
-            enabled: Some(Enabled::No),
-            missing_id: Some(MissingId::Direct),
-            single_documents: Some(true),
-        };
+        let expected =
+            Overrides { enabled: Some(Enabled::No), missing_id: Some(MissingId::Direct), single_documents: Some(true) };
         for settings in [
             json!({"enabled": false, "missing_id": "direct", "single_documents": true}),
             json!({"enabled": "false", "missing_id": "direct", "single_documents": "true"}),
