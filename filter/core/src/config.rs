@@ -86,6 +86,9 @@ pub struct Config {
     /// How operations without a document id are routed.
     #[serde(default)]
     pub missing_id: MissingId,
+    /// Whether requests that write a single document join batches.
+    #[serde(default)]
+    pub single_documents: bool,
     /// Settings for some indices. For each setting, the first matching pattern that has it applies.
     #[serde(default)]
     pub indices: Vec<IndexSettings>,
@@ -220,6 +223,11 @@ impl Config {
     /// Returns how operations on `index` without a document id are routed.
     pub fn missing_id(&self, index: &str) -> MissingId {
         self.settings_of(index).find_map(|settings| settings.missing_id).unwrap_or(self.missing_id)
+    }
+
+    /// Returns whether requests that write a single document of `index` join batches.
+    pub fn single_documents(&self, index: &str) -> bool {
+        self.settings_of(index).find_map(|settings| settings.single_documents).unwrap_or(self.single_documents)
     }
 
     /// Returns whether requests with operations on `index` are split.

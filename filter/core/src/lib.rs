@@ -100,6 +100,7 @@ mod reason;
 
 pub mod bulk;
 pub mod config;
+pub mod document;
 pub mod engine;
 mod hash;
 mod invariant;

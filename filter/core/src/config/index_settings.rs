@@ -17,6 +17,9 @@ pub struct IndexSettings {
     /// How operations on these indices without a document id are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
+    /// Whether requests that write a single document of these indices join batches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single_documents: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -27,15 +30,17 @@ struct Text {
     enabled: Option<Enabled>,
     #[serde(default, deserialize_with = "present")]
     missing_id: Option<MissingId>,
+    #[serde(default, deserialize_with = "present")]
+    single_documents: Option<bool>,
 }
 
 impl TryFrom<Text> for IndexSettings {
     type Error = &'static str;
 
-    fn try_from(Text { pattern, enabled, missing_id }: Text) -> Result<Self, Self::Error> {
-        match (enabled, missing_id) {
-            (None, None) => Err("expected `enabled` or `missing_id` beside `pattern`"),
-            _ => Ok(Self { pattern, enabled, missing_id }),
+    fn try_from(Text { pattern, enabled, missing_id, single_documents }: Text) -> Result<Self, Self::Error> {
+        match (enabled, missing_id, single_documents) {
+            (None, None, None) => Err("expected `enabled`, `missing_id` or `single_documents` beside `pattern`"),
+            _ => Ok(Self { pattern, enabled, missing_id, single_documents }),
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct RuntimeSettings {
     pub early_release: Option<bool>,
     /// The field `missing_id`.
     pub missing_id: Option<MissingId>,
+    /// The field `single_documents`.
+    pub single_documents: Option<bool>,
     /// The field `dispatch.max_in_flight`.
     pub max_in_flight: Option<usize>,
 }
@@ -85,11 +87,12 @@ impl RuntimeSettings {
             "flush_threshold_docs" => self.flush_threshold_docs = Some(u64::deserialize(literal(value))?),
             "early_release" => self.early_release = Some(bool::deserialize(literal(value))?),
             "missing_id" => self.missing_id = Some(MissingId::deserialize(value)?),
+            "single_documents" => self.single_documents = Some(bool::deserialize(literal(value))?),
             "max_in_flight" => self.max_in_flight = Some(count(literal(value))?),
             _ => {
                 return Err(Error::custom(
                     "unknown, expected one of `enabled`, `interval`, `flush_threshold_size`, `flush_threshold_docs`, \
-                     `early_release`, `missing_id`, `max_in_flight`",
+                     `early_release`, `missing_id`, `single_documents`, `max_in_flight`",
                 ));
             }
         }
@@ -114,7 +117,7 @@ impl Config {
     #[must_use]
     pub fn with(&self, settings: &RuntimeSettings) -> Self {
         let mut config = self.clone();
-        let Self { enabled, hold, dispatch, missing_id, .. } = &mut config;
+        let Self { enabled, hold, dispatch, missing_id, single_documents, .. } = &mut config;
         let max_in_flight = settings.max_in_flight.filter(|_| settings.contradictions(self).is_empty());
         replace(enabled, settings.enabled);
         replace(&mut hold.interval, settings.interval);
@@ -122,6 +125,7 @@ impl Config {
         replace(&mut hold.flush_threshold_docs, settings.flush_threshold_docs);
         replace(&mut hold.early_release, settings.early_release);
         replace(missing_id, settings.missing_id);
+        replace(single_documents, settings.single_documents);
         replace(&mut dispatch.max_in_flight, max_in_flight);
         config
     }
@@ -154,12 +158,13 @@ mod tests {
     #[test]
     fn each_setting_overrides_its_field() {
         let settings = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
-            "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct", "max_in_flight": "3"});
+            "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct",
+            "single_documents": "true", "max_in_flight": "3"});
         let (settings, invalid) = read(&below("persistent", settings));
         assert_eq!(invalid, [""; 0]);
         let before = config(&json!({"coordinator": "es", "retry": {"attempts": 2}}));
         let same = config(
-            &json!({"coordinator": "es", "retry": {"attempts": 2}, "enabled": false, "missing_id": "direct",
+            &json!({"coordinator": "es", "retry": {"attempts": 2}, "enabled": false, "missing_id": "direct", "single_documents": true,
             "hold": {"interval": "20ms", "flush_threshold_size": "2kb", "flush_threshold_docs": 7, "early_release": false},
             "dispatch": {"max_in_flight": 3}}),
         );

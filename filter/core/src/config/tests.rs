@@ -36,7 +36,11 @@ fn serialises_to_its_own_input() {
         },
         "retry": {"attempts": 1, "backoff": "1ms", "max_backoff": "2s"},
         "missing_id": "direct",
-        "indices": [{"pattern": "a-*", "enabled": false}, {"pattern": "b", "missing_id": "pass"}],
+        "single_documents": true,
+        "indices": [
+            {"pattern": "a-*", "enabled": false}, {"pattern": "b", "missing_id": "pass"},
+            {"pattern": "c", "single_documents": false},
+        ],
         "header_pause": "buffer",
         "limits": {"memory": "64mb", "max_request": "3kb", "max_answer": "1mb"},
         "admin_path": "/_bulk_reshuffle",
@@ -133,7 +137,7 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#""indices":{}"#, "indices", "expected a sequence"),
         (r#""enabled":"false""#, "enabled", "expected a boolean or \"observe\""),
         (r#""indices":[{"enabled":true}]"#, "indices[0]", "missing field `pattern`"),
-        (r#""indices":[{"pattern":"a"}]"#, "indices[0]", "expected `enabled` or `missing_id`"),
+        (r#""indices":[{"pattern":"a"}]"#, "indices[0]", "expected `enabled`, `missing_id` or `single_documents`"),
         (r#""indices":[{"pattern":"a","enabled":null}]"#, "indices[0].enabled", "expected a boolean"),
         (r#""indices":[{"pattern":"a","missing_id":"make"}]"#, "indices[0].missing_id", "expected one of `pass`"),
         (

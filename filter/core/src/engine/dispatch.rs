@@ -43,15 +43,19 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
     let CallTarget { cluster: upstream, node } = cluster.upstreams.target(batch.upstream);
     batch.address = node.as_ref().map(|(_, address)| Rc::clone(address));
     let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
+    let mut headers = requests.headers(batch.caller);
     for held in &batch.shares {
-        if let Some(request) = requests.of_mut(held) {
-            request.dispatch(now.saturating_sub(held.since));
-            request.copy_share(held.share, &held.selection, &mut body);
+        let Some(request) = requests.of_mut(held) else { continue };
+        if batch.is_original {
+            headers = request.document().map_or_else(|| Rc::clone(&headers), |document| document.headers(&headers));
+            request.body().copy_document(&mut body);
+            continue;
         }
+        request.dispatch(now.saturating_sub(held.since));
+        request.copy_share(held.share, &held.selection, &mut body);
     }
     observe::count_sent(metrics, &batch, body.len());
-    let mut headers = requests.headers(batch.caller);
-    if cluster.compresses(config.dispatch.compress, batch.upstream) {
+    if !batch.is_original && cluster.compresses(config.dispatch.compress, batch.upstream) {
         let encoding = ("content-encoding".to_owned(), "gzip".to_owned());
         headers = headers.iter().cloned().chain([encoding]).collect();
         let zipped = gzip(&body);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashSet;
 
 use super::command::{Command, RequestId};
-use super::head::{Arrival, Head, HeadCache, HeaderPauses, Routes, content_length};
+use super::head::{Arrival, Document, Head, HeadCache, HeaderPauses, Routes, WithDocument, content_length};
 use super::memory::Room;
 use super::metrics::Counter;
 use super::observation::{Observations, Writer};
@@ -73,17 +73,24 @@ impl Intake {
             return self.pass_elsewhere(settlement, id, &headers, route);
         }
         let length = content_length(&headers);
+        let is_document = Document::is_in(&headers, settlement.config, settlement.cluster.table().map(Rc::as_ref));
+        if is_document && enabled == Enabled::Observe {
+            return self.pass(settlement, id, Vec::new(), PassThrough::Observed);
+        }
         let observed = (enabled == Enabled::Observe).then(|| written_by(&headers, settlement.config));
-        let Some(head) = self.heads.read(headers, settlement.config) else {
+        let Some(read) = self.read(settlement, headers, is_document) else {
             settlement.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
         settlement.cluster.serve(settlement.now);
-        let head = if enabled == Enabled::No { Err(PassThrough::Disabled) } else { head };
-        match (head.and_then(|head| self.enter(settlement, head, length, end)), observed) {
+        let read = if enabled == Enabled::No { Err(PassThrough::Disabled) } else { read };
+        match (read.and_then(|(head, document)| self.enter(settlement, head, document, (length, end))), observed) {
             (Ok(request), None) => {
                 settlement.requests.add(id, request);
-                self.hold_headers(settlement, id);
+                match end {
+                    true => _ = self.end(settlement, id),
+                    false => self.hold_headers(settlement, id),
+                }
             }
             (Err(why), None) => self.pass(settlement, id, Vec::new(), why),
             (Ok(request), Some((writer, _))) => self.observe(settlement, id, request, writer),
@@ -92,6 +99,27 @@ impl Intake {
                 self.pass(settlement, id, Vec::new(), PassThrough::Observed);
             }
         }
+    }
+
+    /// Reads headers, of a single document those of the bulk request for which it stands. Returns `None` for any other
+    /// request.
+    fn read(
+        &mut self,
+        settlement: &Settlement<'_>,
+        mut headers: Vec<(String, Vec<u8>)>,
+        is_document: bool,
+    ) -> Option<Result<WithDocument<Rc<Head>>, PassThrough>> {
+        let mut document = match is_document.then(|| Document::read(&mut headers).map(Box::new)).transpose() {
+            Ok(document) => document,
+            Err(why) => return Some(Err(why)),
+        };
+        let head = self.heads.read(headers, settlement.config)?;
+        Some(head.map(|head| {
+            if let Some(document) = &mut document {
+                document.writer = self.heads.hash((head.caller_hash, &document.write.index, document.write.action));
+            }
+            (head, document)
+        }))
     }
 
     /// Lets a request continue, and reads a copy of its body.
@@ -117,7 +145,8 @@ impl Intake {
         headers: &[(String, Vec<u8>)],
         route: Option<&[u8]>,
     ) {
-        if !Head::is_bulk(headers) {
+        let table = settlement.cluster.table().map(Rc::as_ref);
+        if !Head::is_bulk(headers) && !Document::is_in(headers, settlement.config, table) {
             settlement.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
             return;
         }
@@ -160,7 +189,9 @@ impl Intake {
 
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
-        match self.change(settlement, id, |request, _, _| request.finish().map(|()| request.routed.is_observed)) {
+        match self
+            .change(settlement, id, |request, room, ids| request.finish(room, ids).map(|()| request.routed.is_observed))
+        {
             Some(Ok(true)) => {
                 self.observations.count(settlement, id);
                 self.give_back(settlement, id, PassThrough::Observed);
@@ -215,17 +246,21 @@ impl Intake {
         &mut self,
         settlement: &mut Settlement<'_>,
         head: Rc<Head>,
-        length: Option<u64>,
-        end: bool,
+        document: Option<Box<Document>>,
+        (length, end): (Option<u64>, bool),
     ) -> Result<Request, PassThrough> {
         let room = settlement.memory.room(settlement.config.limits.max_request);
-        let table = admit(settlement.cluster.fresh_table(settlement.now), &head, length, end, room)?;
+        let table = settlement.cluster.fresh_table(settlement.now);
+        let table = admit(table, (&head, document.as_deref()), (length, end), room)?;
+        if document.as_ref().is_some_and(|document| settlement.requests.refusals.are_often(document.writer)) {
+            return Err(PassThrough::OftenRefused);
+        }
         self.round_robin = self.round_robin.wrapping_add(1);
         let caller = settlement.requests.enter(&head, &settlement.config.dispatch.identity);
-        let charge = settlement.memory.charge(Request::least_memory(&head));
+        let charge = settlement.memory.charge(Request::least_memory(&head, document.as_deref()));
         let (config, apart) = (Rc::clone(settlement.config), settlement.holds.apart());
         let may_compress = settlement.cluster.may_compress(config.dispatch.compress);
-        let basis = Basis { head, config, table, apart, round_robin: self.round_robin, may_compress };
+        let basis = Basis { head, config, table, apart, round_robin: self.round_robin, may_compress, document };
         Ok(Request::new(basis, caller, charge))
     }
 
@@ -293,19 +328,18 @@ fn hold(settlement: &mut Settlement<'_>, id: RequestId) {
 /// Returns the routing table if the headers allow the request to be read.
 pub fn admit(
     table: Option<&Rc<RoutingTable>>,
-    head: &Head,
-    length: Option<u64>,
-    end: bool,
+    (head, document): (&Head, Option<&Document>),
+    (length, end): (Option<u64>, bool),
     room: Room,
 ) -> Result<Rc<RoutingTable>, PassThrough> {
-    if end {
+    if end && document.is_none_or(|document| document.write.action.has_source()) {
         return Err(PassThrough::Empty);
     }
     let table = table.ok_or(PassThrough::NoState)?;
     if length.is_some_and(|length| length > room.bytes()) {
         return Err(room.beyond());
     }
-    if room.free() < Request::least_memory(head) {
+    if room.free() < Request::least_memory(head, document) {
         return Err(PassThrough::Memory);
     }
     Ok(Rc::clone(table))

@@ -94,6 +94,7 @@ pub use explain::{
     ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
     Why, explained_path,
 };
+use head::Document;
 pub use head::{TRANSPORT_HEADERS, may_be_bulk};
 pub use input::Input;
 pub use pass_through::PassThrough;
@@ -279,7 +280,9 @@ impl Engine {
 
     /// Returns whether the engine handles requests with this path.
     pub fn takes(&self, path: &[u8]) -> bool {
-        may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()
+        may_be_bulk(path)
+            || self.settings.current.admin_path.rest(path).is_some()
+            || Document::joins(path, &self.settings.current, self.table())
     }
 
     /// Explains how this request would be handled if it arrived now, without other requests. Returns `None` if it is

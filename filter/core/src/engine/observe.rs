@@ -39,6 +39,9 @@ pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
 
 /// Records the metrics of a batch that leaves.
 pub fn count_sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
+    if batch.is_original {
+        return metrics.count(Counter::DocumentsRefused, 1);
+    }
     let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len() as u64);
     metrics.count(Counter::Batches(upstream), 1);
     metrics.count(Counter::BatchOperations(upstream), operations);
@@ -57,6 +60,9 @@ pub fn count_sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
 
 /// Records the metrics of a batch whose call has ended, with or without an answer.
 pub fn count_returned(metrics: &mut Metrics, batch: &Batch, now: Time) {
+    if batch.is_original {
+        return;
+    }
     let time = micros(now.saturating_sub(batch.sent));
     metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
     metrics.sample(Histogram::UpstreamMicroseconds, time);

@@ -1,4 +1,5 @@
 use crate::bulk::ReadError;
+use crate::document::{PathError, QueryError};
 use crate::routing::Unrouted;
 
 reasons! {
@@ -12,7 +13,8 @@ reasons! {
     HeaderPause = "header_pause", "No body arrived while the request's headers were held back.";
     TooLarge = "too_large", "The body is larger than `limits.max_request`.";
     Memory = "memory", "The request and room for the items of its answer need more memory than `limits.memory` leaves.";
-    Path = "path", "The path is percent-encoded, or names a type in addition to the index.";
+    Path = "path", "The path is percent-encoded, or names a type in addition to the index. Or a single document's id begins with \
+         an underscore.";
     Parameter = "parameter", "The query has a parameter or a value that may be ambiguous.";
     ContentType = "content_type", "The content type is not NDJSON or JSON in UTF-8.";
     ContentEncoding = "content_encoding", "The body is compressed in a format other than gzip.";
@@ -32,7 +34,25 @@ reasons! {
     MixedIndex = "mixed_index",
         "The path names an index, and so do some lines, but not all. If nodes do not allow that, they refuse the \
          whole request.";
+    DocumentBody = "document_body",
+        "The request writes a single document. Its body is empty, has a newline or ends with a carriage return, or it \
+         is a deletion with a body.";
+    OftenRefused = "often_refused",
+        "The cluster has lately refused more than a third of the caller's single documents of this kind, and each \
+         refused one is sent twice.";
     Shards = "shards", "The operations target more shards than one request can be split into.";
+}
+
+impl From<PathError> for PassThrough {
+    fn from(PathError: PathError) -> Self {
+        Self::Path
+    }
+}
+
+impl From<QueryError> for PassThrough {
+    fn from(QueryError: QueryError) -> Self {
+        Self::Parameter
+    }
 }
 
 impl From<ReadError<Self>> for PassThrough {

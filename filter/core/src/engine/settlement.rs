@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::batching::{Batch, HeldShare, Holds, Key};
+use super::batching::{Batch, HeldShare, Holds, Key, Scope};
 use super::cluster_view::ClusterView;
 use super::command::{RequestId, Response};
 use super::head::SlotClass;
@@ -244,9 +244,38 @@ impl Settlement<'_> {
             self.hold_part(held.request, held.share);
             return;
         }
+        if request.sends_original() && self.memory.has_room(self.requests.expected(std::slice::from_ref(held)), 0) {
+            return self.send_original(held);
+        }
+        let Some(request) = self.requests.of_mut(held) else { return };
         if request.share_is_over() {
             self.answer(held.request);
         }
+    }
+
+    /// Sends the request for a single document itself, so that its client gets the cluster's own refusal. The cluster may
+    /// also carry it out now, because its document was changed in the meantime.
+    fn send_original(&mut self, held: &HeldShare) {
+        let Some(request) = self.requests.of_mut(held) else { return };
+        request.expect_again(held.operations);
+        let bytes = u64::from(request.body().document());
+        let (upstream, now) = (UpstreamId::COORDINATOR, self.now);
+        self.holds.add_again(Batch {
+            upstream,
+            caller: request.caller,
+            class: request.class,
+            scope: Scope::NODE,
+            shares: vec![HeldShare { bytes, ..held.clone() }],
+            hold: None,
+            first_sent: now,
+            sent: now,
+            not_sent: 0,
+            retries: 0,
+            lost: false,
+            address: None,
+            is_original: true,
+            is_late: false,
+        });
     }
 
     fn answer(&mut self, id: RequestId) {
@@ -257,6 +286,13 @@ impl Settlement<'_> {
             return;
         }
         self.count(Counter::RequestsMerged, 1);
+        if let Some(document) = request.document() {
+            let is_refused = request.progress.is_original_sent;
+            self.requests.refusals.record(document.writer, is_refused);
+            if !is_refused {
+                self.count(Counter::DocumentsMerged, 1);
+            }
+        }
         observe::log_merged(self.outbox, self.config, id, &request);
         self.outbox.reply(id, Reply::Merged(request));
     }

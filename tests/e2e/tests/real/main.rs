@@ -5,6 +5,7 @@ mod buffer;
 mod clients;
 mod compression;
 mod differential;
+mod documents;
 mod freshness;
 mod gateway;
 mod http2;

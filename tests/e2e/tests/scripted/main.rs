@@ -4,6 +4,7 @@ mod arrival;
 mod clients;
 mod compression;
 mod configuration;
+mod documents;
 mod edge;
 mod failures;
 mod fairness;

@@ -33,6 +33,8 @@ pub struct Batch {
     pub lost: bool,
     /// The address of its node, if the last attempt was sent to the Envoy cluster that has all nodes.
     pub address: Option<Rc<str>>,
+    /// Whether it is not a bulk request but the request for a single document, as it arrived.
+    pub is_original: bool,
     /// Whether it is out for [much longer than usual](super::SlowShards).
     pub is_late: bool,
 }

@@ -326,6 +326,7 @@ impl Holds {
             retries: 0,
             lost: false,
             address: None,
+            is_original: false,
             is_late: false,
         })
     }

@@ -9,7 +9,7 @@ use crate::Time;
 use crate::config::{Config, Enabled};
 use crate::engine::batching::Apart;
 use crate::engine::cluster_view::ClusterView;
-use crate::engine::head::{Callers, Head, content_length};
+use crate::engine::head::{Callers, Document, Head, WithDocument, content_length};
 use crate::engine::intake::admit;
 use crate::engine::memory::{Memory, Room};
 use crate::engine::pass_through::PassThrough;
@@ -45,22 +45,37 @@ impl Explainer<'_> {
     /// Does what [`Engine::explain`](super::Engine::explain) does.
     pub fn explain(self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
-        let head = Head::read(headers, self.config)?;
-        let head = if self.config.enabled == Enabled::No { Err(PassThrough::Disabled) } else { head };
-        Some(match head.and_then(|head| self.new_request(head, length, body.is_empty())) {
+        let read = self.read(headers)?;
+        let read = if self.config.enabled == Enabled::No { Err(PassThrough::Disabled) } else { read };
+        Some(match read.and_then(|(head, document)| self.new_request(head, document, (length, body.is_empty()))) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),
         })
     }
 
+    /// Reads headers. Returns `None` if they are neither of a bulk request nor of a single document.
+    fn read(self, mut headers: Vec<(String, Vec<u8>)>) -> Option<Result<WithDocument<Head>, PassThrough>> {
+        let is_document = Document::is_in(&headers, self.config, self.cluster.table().map(Rc::as_ref));
+        match is_document.then(|| Document::read(&mut headers).map(Box::new)).transpose() {
+            Ok(document) => Some(Head::read(headers, self.config)?.map(|head| (head, document))),
+            Err(why) => Some(Err(why)),
+        }
+    }
+
     /// Creates the request without registering it.
-    fn new_request(self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
-        let table = admit(self.cluster.fresh_table(self.now), &head, length, is_empty, self.room())?;
+    fn new_request(
+        self,
+        head: Head,
+        document: Option<Box<Document>>,
+        (length, is_empty): (Option<u64>, bool),
+    ) -> Result<Request, PassThrough> {
+        let table = self.cluster.fresh_table(self.now);
+        let table = admit(table, (&head, document.as_deref()), (length, is_empty), self.room())?;
         let head = Rc::new(head);
         let caller = Callers::default().enter(0, &head.caller, &self.config.dispatch.identity);
         let (config, round_robin) = (Rc::clone(self.config), self.round_robin.wrapping_add(1));
         let may_compress = self.cluster.may_compress(config.dispatch.compress);
-        let basis = Basis { head, config, table, apart: Apart::default(), round_robin, may_compress };
+        let basis = Basis { head, config, table, apart: Apart::default(), round_robin, may_compress, document };
         Ok(Request::new(basis, caller, Memory::default().charge(0)))
     }
 
@@ -70,7 +85,8 @@ impl Explainer<'_> {
     }
 
     fn follow(self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {
-        let read = request.take(body, self.room(), &mut self.ids.clone()).and_then(|()| request.finish());
+        let ids = &mut self.ids.clone();
+        let read = request.take(body, self.room(), ids).and_then(|()| request.finish(self.room(), ids));
         Account::of(&request, &self.cluster.upstreams, listed).into_explanation(read.err())
     }
 }

@@ -94,7 +94,9 @@ impl Head {
         let (mut sent, mut seen) = (String::new(), Vec::new());
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let coded = parameter.contains(['+', ';']) || (name != "filter_path" && parameter.contains('%'));
+            let coded = !parameter.is_ascii()
+                || parameter.contains(['+', ';'])
+                || (name != "filter_path" && parameter.contains('%'));
             if coded || seen.contains(&name) {
                 return Err(PassThrough::Parameter);
             }
@@ -134,7 +136,8 @@ pub fn content_length(headers: &[(String, Vec<u8>)]) -> Option<u64> {
     std::str::from_utf8(value(headers, "content-length")?).ok()?.parse().ok()
 }
 
-fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
+/// Returns the value of a header.
+pub fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
 }
 
@@ -146,11 +149,22 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
             Some(index) if ["<", "%3c", "%3C"].iter().any(|bracket| index.starts_with(bracket)) => {
                 Err(PassThrough::Unrouted(Unrouted::DateMath))
             }
-            Some(index) if !index.is_empty() && !index.contains(['/', '%', '+']) => Ok(Some(index.to_owned())),
+            // Clusters read each byte of an unencoded character as a character.
+            Some(index) if !index.is_empty() && index.is_ascii() && !index.contains(['/', '%', '+']) => {
+                Ok(Some(index.to_owned()))
+            }
             _ => Err(PassThrough::Path),
         },
         None => Err(PassThrough::Path),
     }
+}
+
+/// The media types of a JSON document.
+const JSON: &[&str] = &["application/json", "application/vnd.elasticsearch+json"];
+
+/// Returns whether a request's body is a JSON document.
+pub fn is_json(headers: &[(String, Vec<u8>)]) -> bool {
+    value(headers, "content-type").is_some_and(|value| is_one_of(value, JSON))
 }
 
 fn check_media_types(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
@@ -301,7 +315,7 @@ mod tests {
 
     #[test]
     fn unaccepted_requests_have_a_reason() {
-        for path in ["/books/_doc/_bulk", "//_bulk", "/a%2Cb/_bulk", "/a+b/_bulk"] {
+        for path in ["/books/_doc/_bulk", "//_bulk", "/a%2Cb/_bulk", "/a+b/_bulk", "/bücher/_bulk"] {
             assert_eq!(reason(path, &[]), PassThrough::Path, "{path}");
         }
         for path in ["/%3Clogs-%7Bnow%2Fd%7D%3E/_bulk", "/%3clogs%3e/_bulk", "/<logs-{now/d}>/_bulk"] {
@@ -324,6 +338,7 @@ mod tests {
             "require_alias=yes",
             "require_data_stream=1",
             "routing=",
+            "routing=é",
             "routing=a&routing=b",
             "timeout=1%6d",
             "timeout=11m",

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 
 use hashbrown::DefaultHashBuilder;
@@ -41,6 +41,11 @@ struct KnownHeader {
 }
 
 impl HeadCache {
+    /// Returns a hash that differs from VM to VM.
+    pub fn hash(&self, value: impl Hash) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
     /// Reads the headers of a request. Returns `None` if it is not a bulk request.
     pub fn read(&mut self, headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Rc<Head>, PassThrough>> {
         if let Some(position) = self.known.iter().position(|known| known.matches(&headers)) {

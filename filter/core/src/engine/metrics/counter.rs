@@ -10,6 +10,10 @@ metrics! {
     RequestsPassedThrough(why: PassThrough) = REQUESTS, Outcome "passed_through";
     /// Bulk requests whose client disconnected before the answer.
     RequestsAbandoned = REQUESTS, Outcome "abandoned";
+    /// Single documents that were answered from a batch.
+    DocumentsMerged = SINGLE_DOCUMENTS, Outcome "merged";
+    /// Single documents that were refused in a batch, so that their requests were sent themselves.
+    DocumentsRefused = SINGLE_DOCUMENTS, Outcome "refused";
     /// Operations in the requests that were split.
     Operations = OPERATIONS;
     /// Operations in split requests that went to the coordinator because their node is not known, by reason.

@@ -91,7 +91,11 @@ const LAST: Kind = Kind::Gauge(Workers::Last);
 families! {
     REQUESTS = Kind::Counter, "requests_total", [Outcome, Reason],
         "Bulk requests by outcome: `merged` (split and answered by the filter), `passed_through` (forwarded unchanged, \
-         with a `reason`) or `abandoned` (the client disconnected).";
+         with a `reason`) or `abandoned` (the client disconnected). \
+         With `single_documents`, requests for single documents count too.";
+    SINGLE_DOCUMENTS = Kind::Counter, "single_documents_total", [Outcome],
+        "Merged requests for single documents: `merged` (answered from a batch) or `refused` (refused in a batch, so \
+         that the filter sent the request itself).";
     OPERATIONS = Kind::Counter, "operations_total", [],
         "Operations in split requests.";
     OPERATIONS_UNROUTED = Kind::Counter, "operations_unrouted_total", [Reason],

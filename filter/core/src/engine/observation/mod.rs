@@ -154,7 +154,7 @@ impl Observations {
             observed.request = Some(request);
             return None;
         }
-        if let Err(why) = read.and_then(|()| request.finish()) {
+        if let Err(why) = read.and_then(|()| request.finish(room, ids)) {
             observed.passed(&request, settlement.metrics, why);
             return None;
         }

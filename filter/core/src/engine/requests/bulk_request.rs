@@ -10,13 +10,13 @@ use super::share_list::ShareList;
 use crate::Time;
 use crate::bulk::{Body, InflateError, Inflater, Operation, Placement};
 use crate::engine::batching::{Destination, HeldShare, Positions, Waiting};
-use crate::engine::head::{CallerId, Head, SlotClass};
+use crate::engine::head::{CallerId, Document, Head, SlotClass};
 use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
 use crate::invariant::Count;
 use crate::routing::{RoutingTable, Unrouted, may_have_metadata};
 
-/// A bulk request that is being read, held or in flight.
+/// A bulk request, or a write of a single document, that is being read, held or in flight.
 #[derive(Debug)]
 pub struct Request {
     /// The caller whose batches it may share.
@@ -48,6 +48,8 @@ pub struct Progress {
     pub held: Time,
     /// Whether the client has disconnected.
     pub is_abandoned: bool,
+    /// Whether the request for a single document was sent itself, because its operation was refused.
+    pub is_original_sent: bool,
 }
 
 /// A part of a share, which is sent in one batch.
@@ -69,10 +71,12 @@ const PRETTY_FACTOR: u64 = 3;
 impl Request {
     /// Creates a request, of whose body nothing has arrived.
     pub fn new(basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
+        let mut body = RequestBody::new(basis.head.gzip);
+        basis.document.iter().for_each(|document| body.begin_with(&document.write.line));
         Self {
             caller,
             class,
-            body: RequestBody::new(basis.head.gzip),
+            body,
             operations: Vec::new(),
             shares: ShareList::default(),
             routed: Routed::default(),
@@ -85,9 +89,15 @@ impl Request {
     }
 
     /// Returns about how many bytes a request uses before its body arrives.
-    pub fn least_memory(head: &Head) -> u64 {
+    pub fn least_memory(head: &Head, document: Option<&Document>) -> u64 {
         let inflater = if head.gzip { Inflater::MEMORY } else { 0 };
-        inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory)
+        let document = document.map_or(0, Document::memory);
+        inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory).saturating_add(document)
+    }
+
+    /// Returns the single document that it writes, unless it is a bulk request.
+    pub fn document(&self) -> Option<&Document> {
+        self.basis.document.as_deref()
     }
 
     /// Returns the parsed headers.
@@ -142,13 +152,27 @@ impl Request {
     }
 
     /// Ends the body. Returns the reason to pass through if the filter does not accept the whole body.
-    pub fn finish(&mut self) -> Result<(), PassThrough> {
+    pub fn finish(&mut self, room: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
+        if let Some(document) = &self.basis.document {
+            let is_complete = match document.write.action.has_source() {
+                true => self.body.end_document(),
+                false => self.body.document() == 0,
+            };
+            if !is_complete {
+                return Err(PassThrough::DocumentBody);
+            }
+            self.read(ids, room, self.charge.bytes())?;
+        }
         self.body.finish(&self.operations)?;
         self.routed.chosen.end_at(self.body.plain_length() as u32);
         if self.metadata_in_document().is_some() {
             return Err(PassThrough::Unrouted(Unrouted::IndexPipeline));
         }
         if self.is_unproven() {
+            // The answer to a single document may show the routing value.
+            if self.document().is_some() {
+                return Err(PassThrough::Unrouted(Unrouted::Unproven));
+            }
             self.keep_together();
         }
         if self.routed.names.are_mixed() {
@@ -287,6 +311,9 @@ impl Request {
     /// Continues to read a body that has grown, as long as there is room for the answer to its operations.
     fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
         let read = self.read_operations(ids);
+        // A newline in a single document ends its line too early, so that the rest would be other operations.
+        let read =
+            if self.document().is_some() && self.body.has_newline() { Err(PassThrough::DocumentBody) } else { read };
         read.and(self.check_room(room, before))
     }
 
@@ -333,7 +360,8 @@ impl Request {
         let per_operation = size_of::<Operation>().saturating_add(2 * size_of::<u32>());
         let operations = self.operations.capacity().saturating_mul(per_operation) as u64;
         let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
-        let least = (size_of::<Self>() as u64).saturating_add(self.basis.head.memory);
+        let document = self.document().map_or(0, Document::memory);
+        let least = (size_of::<Self>() as u64).saturating_add(self.basis.head.memory).saturating_add(document);
         let parts = [least, self.body.memory(), operations, shares, self.routed.memory()];
         parts.into_iter().fold(self.answer_room.reserved(), u64::saturating_add)
     }
@@ -362,7 +390,9 @@ impl Request {
     /// Returns the bytes of the longest possible reply while it is assembled.
     pub fn reply_bytes(&self) -> u64 {
         let whole = self.shares.iter().filter_map(|share| share.outcomes.last()).map(|last| last.outcome.whole_bytes());
-        self.printed(self.answer_room.items().max(2 * whole.max().unwrap_or_default()))
+        // The answer to a single document may contain an error twice.
+        let items = self.answer_room.items().saturating_mul(1 + u64::from(self.document().is_some()));
+        self.printed(items.max(2 * whole.max().unwrap_or_default()))
     }
 
     /// Reserves room for the items of operations that are sent again.
@@ -449,6 +479,16 @@ impl Request {
     pub fn positions<'a>(&self, held: &'a HeldShare) -> impl Iterator<Item = u32> + use<'a> {
         let count = self.shares.get(usize::from(held.share)).map_or(0, |share| share.operations.len());
         held.selection.positions(count)
+    }
+
+    /// Notes that the request for a single document is sent itself, if its operation was refused and that has not
+    /// happened before. Nothing of a refused operation was carried out. Returns whether it is to be sent.
+    pub fn sends_original(&mut self) -> bool {
+        let is_refused = || matches!(self.shares.first()?.outcomes.last()?.outcome.refusal()?, 400..500).then_some(());
+        let may_be_sent =
+            self.basis.document.is_some() && !self.progress.is_original_sent && !self.progress.is_abandoned;
+        self.progress.is_original_sent |= may_be_sent && is_refused().is_some();
+        may_be_sent && self.progress.is_original_sent
     }
 
     /// Appends the lines of the selected operations of a share.

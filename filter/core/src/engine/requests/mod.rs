@@ -6,10 +6,12 @@
 
 mod answer_room;
 mod bulk_request;
+mod document_reply;
 mod headers;
 mod id_generator;
 mod operation_router;
 mod outcome;
+mod refusals;
 mod reply;
 mod request_body;
 mod shard_chooser;
@@ -29,6 +31,7 @@ pub use bulk_request::{Part, Request};
 pub use id_generator::{IdGenerator, Origin};
 pub use operation_router::Basis;
 pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};
+pub use refusals::Refusals;
 pub use shard_chooser::ChosenShards;
 
 /// Why the request of a share in a batch is always found.
@@ -40,6 +43,8 @@ pub struct Requests {
     /// Boxed, because the table has more slots than requests.
     open: HashMap<RequestId, Box<Request>>,
     callers: Callers,
+    /// The writers of single documents that are often refused.
+    pub refusals: Refusals,
 }
 
 impl Requests {

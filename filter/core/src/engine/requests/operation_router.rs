@@ -8,7 +8,7 @@ use super::shard_chooser::ChosenShards;
 use crate::bulk::{Action, ActionLine, DocumentId, Parameter};
 use crate::config::{Config, Enabled, Level, MissingId};
 use crate::engine::batching::{Apart, Destination, Scope, Shards};
-use crate::engine::head::Head;
+use crate::engine::head::{Document, Head};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Ingest, NameKind, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
 
@@ -42,6 +42,8 @@ pub struct Basis {
     pub round_robin: usize,
     /// Whether its batches may be compressed, which needs memory.
     pub may_compress: bool,
+    /// The single document that it writes, unless it is a bulk request.
+    pub document: Option<Box<Document>>,
 }
 
 /// What is known about the operations of a request that were routed.
@@ -229,6 +231,8 @@ impl<'a> OperationRouter<'a> {
             // The cluster refuses an operation on a backing index of a data stream before it generates an id.
             _ if name.starts_with(".ds-") => MissingId::Pass,
             MissingId::Direct if target.kind.is_data_stream() => MissingId::Pass,
+            // A single document's answer may show the routing value.
+            MissingId::Direct if self.basis.document.is_some() => MissingId::Pass,
             missing_id => missing_id,
         };
         let is_observed = enabled == Enabled::Observe;
@@ -312,6 +316,8 @@ impl<'a> OperationRouter<'a> {
         match ingest {
             Ingest::Harmless(harmless) if harmless.reads_id => return MissingId::Pass,
             Ingest::Harmless(_) if named.missing_id == MissingId::Direct => return MissingId::Pass,
+            // The answer to a single document that the pipeline drops shows its id.
+            Ingest::Harmless(_) if self.basis.document.is_some() => return MissingId::Pass,
             _ => {}
         }
         let kind = named.target.kind;

@@ -98,6 +98,18 @@ struct ErrorParts {
 }
 
 impl Outcome {
+    /// Returns the status with which the first of the operations was refused; `None` if it was not.
+    pub fn refusal(&self) -> Option<u16> {
+        match self {
+            Self::Items { answer, items } => {
+                let item = answer.answer.items.get(items.get(0)?)?;
+                item.failed.then_some(item.status)
+            }
+            Self::Refused(refusal) => Some(refusal.response.status),
+            Self::Whole(_) | Self::Unknown { .. } => None,
+        }
+    }
+
     /// Returns the bytes of a response that answers the whole request.
     pub fn whole_bytes(&self) -> u64 {
         let response = match self {

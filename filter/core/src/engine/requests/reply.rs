@@ -14,7 +14,7 @@ use crate::engine::command::{Headers, Response};
 use crate::invariant::{Count, found, part};
 
 /// The error for an operation without a recorded outcome.
-static NO_ANSWER: LazyLock<Box<RawValue>> =
+pub static NO_ANSWER: LazyLock<Box<RawValue>> =
     LazyLock::new(|| ErrorItem::error("bulk_outcome_unknown_exception", "no answer"));
 
 /// The source of an operation's item.
@@ -28,16 +28,21 @@ enum Source<'a> {
 impl Request {
     /// Returns the answer. All shares must have an outcome.
     pub fn response(mut self) -> Response {
-        let mut response = match self.whole() {
+        if self.document().is_some() {
+            return self.document_response();
+        }
+        let Response { status, headers, body } = match self.whole() {
             Some(Response { status, headers, body }) => {
                 Response { status, headers: carried(&headers), body: self.selected(status, body) }
             }
             None => self.merged(),
         };
-        if let Some(printed) = self.head().pretty.then(|| pretty(&response.body)).flatten() {
-            response.body = printed;
-        }
-        response
+        Response { status, headers, body: self.printed_as_asked(body) }
+    }
+
+    /// Returns the body of an answer, indented if the client requests that.
+    pub fn printed_as_asked(&self, body: Vec<u8>) -> Vec<u8> {
+        self.head().pretty.then(|| pretty(&body)).flatten().unwrap_or(body)
     }
 
     /// Returns the response that answers the whole request, if all parts of all shares got a response with the same
@@ -66,7 +71,7 @@ impl Request {
     }
 
     /// Applies the client's filter to a response. Refusals are not filtered, as in a cluster.
-    fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
+    pub fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
         let filtered = match status {
             200 if !self.head().filter_path.is_empty() => self.head().filter_path.apply(&body),
             _ => None,
@@ -229,10 +234,15 @@ impl Outcome {
     }
 }
 
+/// Returns the headers of an answer that no node has given.
+pub fn json_headers() -> Headers {
+    [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into()
+}
+
 /// Returns the headers of the first answer, and the warnings that only the other answers have.
 fn merged_headers(answers: &[&NodeAnswer]) -> Headers {
     let Some((first, others)) = answers.split_first() else {
-        return [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
+        return json_headers();
     };
     let mut further: Vec<&(String, String)> = Vec::new();
     for header in others.iter().flat_map(|answer| answer.headers.iter()) {

@@ -4,6 +4,7 @@ use crate::bulk::{
     ActionLine, Body, InflateError, Inflater, Operation, Parameter, Placement, ReadError, Reader, Splices,
 };
 use crate::engine::pass_through::PassThrough;
+use crate::invariant::Count;
 
 /// The body of a request: as it arrives, as it is read, and as its operations are sent.
 #[derive(Debug, Default)]
@@ -15,6 +16,10 @@ pub struct RequestBody {
     reader: Reader,
     /// The parameters that are added to its lines.
     splices: Splices,
+    /// The bytes of the action line before a single document, which did not arrive.
+    line: u32,
+    /// Whether the newline after a single document was added.
+    is_ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +32,37 @@ impl RequestBody {
     /// Starts without a chunk.
     pub fn new(is_gzip: bool) -> Self {
         Self { compressed: is_gzip.then(Box::default), ..Self::default() }
+    }
+
+    /// Starts with the action line of a single document, whose source is to arrive.
+    pub fn begin_with(&mut self, line: &[u8]) {
+        self.plain.push(line.to_vec());
+        self.line = self.plain.len();
+    }
+
+    /// Returns the bytes of a single document that have arrived, inflated.
+    pub fn document(&self) -> u32 {
+        let own = self.line.saturating_add(u32::from(self.is_ended));
+        self.plain.len().minus(own, "the body begins with the line")
+    }
+
+    /// Returns whether a newline has arrived in a single document.
+    pub fn has_newline(&self) -> bool {
+        !self.is_ended && self.reader.line_start() > self.line
+    }
+
+    /// Ends the line of a single document. Returns whether it is one: a cluster would cut a carriage return off.
+    pub fn end_document(&mut self) -> bool {
+        let last = self.plain.pieces(self.plain.len().saturating_sub(1)..self.plain.len()).next();
+        let is_line = self.document() > 0 && last != Some(b"\r");
+        self.plain.push(vec![b'\n']);
+        self.is_ended = true;
+        is_line
+    }
+
+    /// Appends a single document.
+    pub fn copy_document(&self, to: &mut Vec<u8>) {
+        self.plain.copy_to(self.line..self.line.saturating_add(self.document()), to);
     }
 
     /// Returns whether it arrives compressed.
@@ -83,13 +119,23 @@ impl RequestBody {
 
     /// Returns the body as it arrived.
     pub fn into_chunks(self) -> Vec<Vec<u8>> {
-        self.compressed.map_or(self.plain, |compressed| compressed.arrived).into_chunks()
+        if let Some(compressed) = self.compressed {
+            return compressed.arrived.into_chunks();
+        }
+        let mut chunks = self.plain.into_chunks();
+        if self.is_ended {
+            chunks.pop();
+        }
+        if self.line > 0 {
+            chunks.remove(0);
+        }
+        chunks
     }
 
     /// Returns the bytes that have arrived: compressed or inflated, whichever is more.
     pub fn length(&self) -> u64 {
         let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.len());
-        u64::from(self.plain.len().max(arrived))
+        u64::from(self.document().max(arrived))
     }
 
     /// Returns the inflated bytes.

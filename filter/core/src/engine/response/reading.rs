@@ -33,6 +33,7 @@ impl Reading<'_> {
     /// Reads a response to a batch.
     pub fn read(self, batch: &Batch, response: Response) -> Verdict {
         match response.status {
+            _ if batch.is_original => Verdict::Whole(response),
             200 => self.read_answer(batch, response),
             429 if is_carried_out_in_part(batch, &response.body) && !self.is_idempotent(batch) => {
                 Verdict::Refused(response)
@@ -88,7 +89,10 @@ impl Reading<'_> {
     /// Returns whether a batch is exactly one request, sent once.
     fn is_own(self, batch: &Batch) -> bool {
         let [held] = batch.shares.as_slice() else { return false };
-        let is_unsplit = self.requests.of(held).is_some_and(|request| request.shares.len() == 1);
+        let is_unsplit = self.requests.of(held).is_some_and(|request| {
+            // The answer to a single document is made of its item.
+            request.shares.len() == 1 && request.document().is_none()
+        });
         is_unsplit && held.selection == Positions::All && !batch.lost
     }
 

@@ -135,7 +135,7 @@ fn truth(state: &Value, call: &Call) -> Value {
             json!({"nodes": nodes.map(|(id, node)| (id.clone(), node.clone())).collect::<serde_json::Map<_, _>>()})
         }
         "/_cluster/settings" => json!({}),
-        "/_alias" => json!({}),
+        "/_alias" => state.get("alias").cloned().unwrap_or_else(|| json!({})),
         // The state itself has the releases and the roles that a test needs.
         "/_nodes/http" => json!({"nodes": state.get("http").cloned().unwrap_or_else(|| json!({}))}),
         path if path.starts_with("/_cluster/state/") => state.clone(),

@@ -7,6 +7,7 @@ mod busy;
 mod clients;
 mod compression;
 mod coordinator;
+mod documents;
 mod explain;
 mod failures;
 mod harness;

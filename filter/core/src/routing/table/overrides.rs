@@ -21,6 +21,8 @@ pub struct Overrides {
     pub enabled: Option<Enabled>,
     /// How its operations without a document id are routed.
     pub missing_id: Option<MissingId>,
+    /// Whether requests that write one of its documents join batches.
+    pub single_documents: Option<bool>,
 }
 
 impl Overrides {
@@ -57,7 +59,11 @@ impl Overrides {
                 let missing_id = MissingId::deserialize(value);
                 self.missing_id = Some(missing_id.map_err(|_| found("one of `pass`, `generate`, `direct`"))?);
             }
-            _ => return Err("unknown, expected `enabled` or `missing_id`".to_owned()),
+            "single_documents" => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.single_documents = Some(text.parse().map_err(|_| found("a boolean"))?);
+            }
+            _ => return Err("unknown, expected `enabled`, `missing_id` or `single_documents`".to_owned()),
         }
         Ok(())
     }
@@ -99,9 +105,14 @@ mod tests {
 
     #[test]
     fn a_mapping_may_hold_settings_of_the_filter() {
-        let expected = Overrides { enabled: Some(Enabled::No), missing_id: Some(MissingId::Direct) };
-        assert_eq!(meta(json!({"enabled": false, "missing_id": "direct"})), (expected, None));
-        assert_eq!(meta(json!({"enabled": "false", "missing_id": "direct"})), (expected, None));
+        let expected =
+            Overrides { enabled: Some(Enabled::No), missing_id: Some(MissingId::Direct), single_documents: Some(true) };
+        for settings in [
+            json!({"enabled": false, "missing_id": "direct", "single_documents": true}),
+            json!({"enabled": "false", "missing_id": "direct", "single_documents": "true"}),
+        ] {
+            assert_eq!(meta(settings), (expected, None));
+        }
         for none in [json!({}), json!(null)] {
             assert_eq!(meta(none), (Overrides::default(), None));
         }
@@ -109,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_invalid_setting_is_ignored_and_described() {
-        let valid = Overrides { enabled: None, missing_id: Some(MissingId::Direct) };
+        let valid = Overrides { missing_id: Some(MissingId::Direct), ..Overrides::default() };
         let none = Overrides::default();
         for (settings, applied, problem) in [
             (json!("off"), none, "`: expected an object, found \"off\""),
@@ -119,11 +130,12 @@ mod tests {
                 ".enabled`: expected a boolean or \"observe\", found \"no\"",
             ),
             (json!({"enabled": null}), none, ".enabled`: expected a boolean or \"observe\", found null"),
+            (json!({"single_documents": 1}), none, ".single_documents`: expected a boolean, found 1"),
             (json!({"missing_id": 7}), none, ".missing_id`: expected one of `pass`, `generate`, `direct`, found 7"),
             (
                 json!({"missing_ids": "pass", "missing_id": "direct"}),
                 valid,
-                ".missing_ids`: unknown, expected `enabled` or `missing_id`",
+                ".missing_ids`: unknown, expected `enabled`, `missing_id` or `single_documents`",
             ),
         ] {
             let (found, told) = meta(settings.clone());
@@ -142,7 +154,7 @@ mod tests {
         let many: serde_json::Map<_, _> = (0..1000).map(|number| (format!("x{number:03}"), json!(1))).collect();
         let told = meta(Value::Object(many)).1.unwrap();
         assert!(told.contains(".x000`") && told.contains(".x001`") && told.ends_with("; and 998 more"), "{told}");
-        assert!(told.len() < 250, "{told}");
+        assert!(told.len() < 300, "{told}");
     }
 
     #[test]

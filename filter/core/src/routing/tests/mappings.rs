@@ -29,7 +29,7 @@ fn known(harness: &Harness, worker: usize) -> Vec<String> {
 }
 
 const MISSPELLED: &str = "index `j`: the mapping's setting `_meta.bulk_reshuffle.missing_ids` is ignored: unknown, \
-    expected `enabled` or `missing_id`";
+    expected `enabled`, `missing_id` or `single_documents`";
 
 #[test]
 fn the_worker_that_reads_an_invalid_setting_warns_and_every_worker_knows_it() {

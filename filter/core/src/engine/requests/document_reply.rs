@@ -1,0 +1,60 @@
+//! Makes the answer to a request for a single document from the outcome of its operation.
+
+use serde_json::value::RawValue;
+
+use super::bulk_request::Request;
+use super::headers::carried;
+use super::outcome::{ItemNumbers, NodeAnswer, Outcome, WholeAnswer};
+use super::reply::{NO_ANSWER, json_headers};
+use crate::document;
+use crate::engine::command::Response;
+
+/// The status of a document that did not exist before. Its answer has a `Location`.
+const CREATED: u16 = 201;
+
+impl Request {
+    /// Returns the answer to the request, which is for a single document.
+    pub fn document_response(mut self) -> Response {
+        let last = self.shares.first_mut().and_then(|share| share.outcomes.pop());
+        let whole = |Response { status, headers, body }| Response { status, headers: carried(&headers), body };
+        match last.map(|last| last.outcome) {
+            Some(Outcome::Whole(answer)) => whole(WholeAnswer::into_response(answer)),
+            Some(Outcome::Refused(refusal)) => whole(refusal.response.clone()),
+            Some(Outcome::Unknown { status, error }) => failed(status, &error),
+            Some(Outcome::Items { answer, items }) => {
+                self.of_item(&answer, &items).unwrap_or_else(|| failed(503, &NO_ANSWER))
+            }
+            None => failed(503, &NO_ANSWER),
+        }
+    }
+
+    /// Returns the answer that an item stands for. Returns `None` if it is not an item of a write.
+    fn of_item(&self, answer: &NodeAnswer, items: &ItemNumbers) -> Option<Response> {
+        let item = answer.answer.items.get(items.get(0)?)?;
+        let (text, status, mut headers) = (answer.answer.text(item), item.status, answer.headers.clone());
+        if item.failed {
+            return Some(Response { status, headers, body: document::failure(text, status)? });
+        }
+        let body = document::success(text, status)?;
+        if status == CREATED {
+            let location = ("location".to_owned(), document::location(&body, self.routing_value().as_deref())?);
+            headers = headers.iter().cloned().chain([location]).collect();
+        }
+        Some(Response { status, headers, body: self.printed_as_asked(self.selected(200, body)) })
+    }
+
+    /// Returns the routing value of the document: that of the request, or the one that an alias adds.
+    fn routing_value(&self) -> Option<String> {
+        let mut routing = self.document()?.write.routing.clone();
+        self.read_line(self.operations.first()?, |line| {
+            let target = line.index.as_deref().and_then(|name| self.table().write_target(name).ok());
+            let added = target.and_then(|target| target.added_routing);
+            routing = added.map(str::to_owned).or(routing.take());
+        });
+        routing
+    }
+}
+
+fn failed(status: u16, error: &RawValue) -> Response {
+    Response { status, headers: json_headers(), body: document::error(error, status) }
+}
