@@ -223,6 +223,7 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## SECONDS=5  length of each measurement
 ## DOCUMENTS=gateway  or trips: the script whose documents are sent
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
+## API=bulk  or document: each document in a request of its own
 ## SHARDS=6  shards of the index
 ## REPLICAS=0  replicas of each shard
 ## TRANSLOG=request  or async: nodes answer before operations are on the disk
