@@ -136,10 +136,10 @@ test-writers: tools build ## run real writers with and without the filter; print
 	@VERSIONS="$(VERSIONS)" WRITERS="$(WRITERS)" QUICK="$(QUICK)" RENEW="$(RENEW)" \
 		$(TEST) --test programs -- writers:: --nocapture
 
-test-matrix: tools build ## compare the routing of every kind of index with every release
+test-matrix: tools build ## compare kinds of indices, and single-document requests, with every release
 ## VERSIONS="opensearch-2 ..."  only these releases
 	@python3 tests/tools/fetch.py servers
-	@VERSIONS="$(VERSIONS)" $(TEST) --test releases -- matrix:: --nocapture
+	@VERSIONS="$(VERSIONS)" $(TEST) --test releases -- matrix:: singles:: --nocapture --test-threads 1
 
 test-parsers: TIME = 20
 test-parsers: tools ## let the servers' own parsers judge what the filter reads from random bodies
