@@ -24,11 +24,11 @@ impl Single {
         let in_path = path.trim_end_matches('/').trim_end_matches("/_bulk").trim_start_matches('/').to_owned();
         let index = parameters.remove("_index").map_or(in_path, |name| encoded(&name));
         let id = parameters.remove("_id").map(|id| encoded(&id));
-        let writes = if choice % 2 == 0 { "PUT" } else { "POST" };
+        let writes = if choice.is_multiple_of(2) { "PUT" } else { "POST" };
         let (method, kind) = match (action.as_str(), &id) {
             ("delete", _) => ("DELETE", "_doc"),
             ("update", _) => ("POST", "_update"),
-            ("create", Some(_)) if choice % 3 == 0 => (writes, "_create"),
+            ("create", Some(_)) if choice.is_multiple_of(3) => (writes, "_create"),
             ("create", Some(_)) => {
                 query.push("op_type=create".to_owned());
                 (writes, "_doc")
