@@ -136,10 +136,10 @@ test-writers: tools build ## run real writers with and without the filter; print
 	@VERSIONS="$(VERSIONS)" WRITERS="$(WRITERS)" QUICK="$(QUICK)" RENEW="$(RENEW)" \
 		$(TEST) --test programs -- writers:: --nocapture
 
-test-matrix: tools build ## compare the routing of every kind of index with every release
+test-matrix: tools build ## compare kinds of indices, and single-document requests, with every release
 ## VERSIONS="opensearch-2 ..."  only these releases
 	@python3 tests/tools/fetch.py servers
-	@VERSIONS="$(VERSIONS)" $(TEST) --test releases -- matrix:: --nocapture
+	@VERSIONS="$(VERSIONS)" $(TEST) --test releases -- matrix:: singles:: --nocapture --test-threads 1
 
 test-parsers: TIME = 20
 test-parsers: tools ## let the servers' own parsers judge what the filter reads from random bodies
@@ -223,6 +223,7 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## SECONDS=5  length of each measurement
 ## DOCUMENTS=gateway  or trips: the script whose documents are sent
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
+## API=bulk  or document: each document in a request of its own
 ## SHARDS=6  shards of the index
 ## REPLICAS=0  replicas of each shard
 ## TRANSLOG=request  or async: nodes answer before operations are on the disk

@@ -1,5 +1,5 @@
 'use strict'
-// Sends operations with the bulk helper of the client for Elasticsearch or OpenSearch. See ../README.md.
+// Sends operations with the client for Elasticsearch or OpenSearch. See ../README.md.
 
 const { readFileSync } = require('node:fs')
 const { parseArgs } = require('node:util')
@@ -18,11 +18,18 @@ const clients = {
 async function main () {
   const { values: options, positionals: [name, url, index, file] } = parseArgs({
     allowPositionals: true,
-    options: { compress: { type: 'boolean' }, 'filter-path': { type: 'boolean' } }
+    options: { compress: { type: 'boolean' }, 'filter-path': { type: 'boolean' }, single: { type: 'boolean' } }
   })
   const client = clients[name](url, Boolean(options.compress))
   const operations = readFileSync(file, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line))
-  const stats = await client.helpers.bulk({
+  const send = options.single ? sendSingle : sendBulk
+  const stats = await send(name, client, index, operations, options)
+  await client.close()
+  console.log(JSON.stringify({ succeeded: stats.successful, failed: stats.failed }))
+}
+
+function sendBulk (name, client, index, operations, options) {
+  return client.helpers.bulk({
     datasource: operations,
     onDocument: (operation) => lines(index, operation),
     // The helper of OpenSearch's client reports failures only.
@@ -40,8 +47,34 @@ async function main () {
     flushBytes: FLUSH_BYTES,
     ...(options['filter-path'] && { filter_path: FILTER_PATH })
   })
-  await client.close()
-  console.log(JSON.stringify({ succeeded: stats.successful, failed: stats.failed }))
+}
+
+// Sends each operation in a request of its own.
+async function sendSingle (name, client, index, operations) {
+  const stats = { successful: 0, failed: 0 }
+  const isNew = name === 'elasticsearch'
+  const send = async (operation) => {
+    const { n, action, id, routing, document } = operation
+    const body = action === 'update' ? { doc: document } : document
+    const content = isNew && action !== 'update' ? { document } : isNew ? { doc: document } : { body }
+    const parameters = { index, ...(id !== null && { id }), ...(routing !== null && { routing }) }
+    try {
+      const answer = await client[action]({ ...parameters, ...(action !== 'delete' && content) })
+      const { _id, result } = answer.body ?? answer
+      stats.successful++
+      report(action, _id, result === 'created' ? 201 : 200, null, { n })
+    } catch (failure) {
+      if (failure.statusCode === undefined) throw failure
+      stats.failed++
+      const answer = failure.body ?? failure.meta.body
+      report(action, id, failure.statusCode, answer.error?.type ?? null, { n })
+    }
+  }
+  const workers = Array.from({ length: CONCURRENCY }, async (_, first) => {
+    for (let place = first; place < operations.length; place += CONCURRENCY) await send(operations[place])
+  })
+  await Promise.all(workers)
+  return stats
 }
 
 function lines (index, { action, id, routing, document }) {

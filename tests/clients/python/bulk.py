@@ -1,8 +1,9 @@
-"""Sends operations with the helpers of the installed client, elasticsearch-py or opensearch-py. See ../README.md."""
+"""Sends operations with the installed client, elasticsearch-py or opensearch-py. See ../README.md."""
 
 import argparse
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 try:
     import opensearchpy as library
@@ -94,7 +95,36 @@ def async_streaming_bulk(arguments, operations, actions, options):
     return asyncio.run(run())
 
 
-HELPERS = {helper.__name__: helper for helper in (bulk, streaming_bulk, parallel_bulk, async_bulk, async_streaming_bulk)}
+def single(arguments, operations, *_):
+    connected = client(arguments)
+    options = {"filter_path": "_id,result,error,status"} if arguments.filter_path else {}
+    with ThreadPoolExecutor(THREADS) as threads:
+        results = list(threads.map(lambda operation: send(connected, arguments.index, operation, options), operations))
+    return report_all(operations, results)
+
+
+def send(connected, index, operation, options):
+    """Sends an operation in a request of its own. Returns its outcome like a helper."""
+    action = operation["action"]
+    options = {"index": index, **options}
+    options.update({key: operation[key] for key in ("id", "routing") if operation[key] is not None})
+    if action == "update":
+        options.update(doc=operation["document"]) if IS_NEW else options.update(body={"doc": operation["document"]})
+    elif action != "delete":
+        options["document" if IS_NEW else "body"] = operation["document"]
+    try:
+        answer = getattr(connected, action)(**options)
+        status = {"created": 201, "updated": 200, "deleted": 200}[answer["result"]]
+        return True, {action: {"_id": answer["_id"], "status": status}}
+    except (library.TransportError, *([library.ApiError] if IS_NEW else [])) as failure:
+        answer = failure.body if IS_NEW else failure.info
+        return False, {action: {"_id": operation["id"], "status": failure.status_code, "error": answer.get("error")}}
+
+
+# Clients of version 8 take parameters in place of a body.
+IS_NEW = hasattr(library, "ApiError")
+ALL = (bulk, streaming_bulk, parallel_bulk, async_bulk, async_streaming_bulk, single)
+HELPERS = {helper.__name__: helper for helper in ALL}
 
 
 def client(arguments):

@@ -119,12 +119,16 @@ fn is_of_bulk(name: &str, action: Action) -> bool {
     }
 }
 
-/// Decodes a text. In a query, a plus sign means a space. Some clusters also separate parameters by a semicolon.
+/// Decodes a text. In a query, a plus sign means a space, and a semicolon separates parameters like an ampersand.
 fn text(value: &str) -> Result<Cow<'_, str>, QueryError> {
-    if value.is_empty() || value.contains(['+', ';']) {
+    if value.is_empty() || value.contains(';') {
         return Err(QueryError);
     }
-    decoded(value).ok_or(QueryError)
+    let decoded = match value.contains('+') {
+        true => decoded(&value.replace('+', " ")).map(|text| Cow::Owned(text.into_owned())),
+        false => decoded(value),
+    };
+    decoded.ok_or(QueryError)
 }
 
 fn number(value: &str) -> Result<u64, QueryError> {
@@ -163,8 +167,8 @@ mod tests {
             ("DELETE", "/books/_doc/a%22%0Ab", r#"{"delete":{"_index":"books","_id":"a\"\nb"}}"#),
             (
                 "PUT",
-                "/books/_doc/1?routing=a%20b&version=3&version_type=external&pipeline=p&require_alias",
-                r#"{"index":{"_index":"books","_id":"1","routing":"a b","version":3,"version_type":"external","pipeline":"p","require_alias":true}}"#,
+                "/books/_doc/1?routing=a+b%2B%20c&version=3&version_type=external&pipeline=p&require_alias",
+                r#"{"index":{"_index":"books","_id":"1","routing":"a b+ c","version":3,"version_type":"external","pipeline":"p","require_alias":true}}"#,
             ),
             (
                 "DELETE",
@@ -188,7 +192,6 @@ mod tests {
     fn parameters_without_an_equal_have_an_error() {
         for query in [
             "routing=",
-            "routing=a+b",
             "routing=a;b",
             "routing=%f",
             "routing=é",

@@ -8,17 +8,19 @@ use serde_json::{Value, json};
 use crate::shared_scene::SharedScene;
 
 /// A request to an index: its method, the path and query after the index, the content type, and the body.
+#[derive(Clone)]
 struct Sent {
     method: Method,
     path: String,
     content_type: Option<&'static str>,
+    accept: Option<&'static str>,
     body: Vec<u8>,
 }
 
 impl Sent {
     fn new(method: Method, path: &str, body: impl Into<Vec<u8>>) -> Self {
         let content_type = (method != Method::DELETE).then_some("application/json");
-        Self { method, path: path.to_owned(), content_type, body: body.into() }
+        Self { method, path: path.to_owned(), content_type, accept: None, body: body.into() }
     }
 
     fn put(path: &str, body: impl Into<Vec<u8>>) -> Self {
@@ -38,6 +40,9 @@ impl Sent {
         let mut request = Request::builder().method(&self.method).uri(format!("{url}/{index}{}", self.path));
         if let Some(content_type) = self.content_type {
             request = request.header("content-type", content_type);
+        }
+        if let Some(accept) = self.accept {
+            request = request.header("accept", accept);
         }
         let answer = scene.client.send(request.body(Bytes::from(self.body.clone())).unwrap()).await.unwrap();
         let headers = ["location", "content-type", "warning", "x-elastic-product"];
@@ -77,7 +82,7 @@ fn merged() -> Vec<Sent> {
         Sent::put("/_doc/3?refresh=false&timeout=1m&wait_for_active_shards=1", document),
         Sent::post("/_doc", document),
         Sent::post("/_doc?op_type=index", document),
-        Sent::post("/_doc?routing=a%20b", document),
+        Sent::post("/_doc?routing=a%20b+c", document),
         Sent::put("/_create/4", document),
         Sent::put("/_doc/5?op_type=create", document),
         Sent::put("/_doc/6?routing=here", document),
@@ -97,6 +102,28 @@ fn merged() -> Vec<Sent> {
         Sent::delete("/_doc/6?routing=here&refresh=true"),
         Sent::delete("/_doc/7?version=9&version_type=external"),
     ]
+}
+
+/// Requests that only some releases accept.
+fn versioned() -> Vec<Sent> {
+    let document = r#"{"n": 1}"#;
+    let of = |accept, sent: Sent| {
+        let content_type = sent.content_type.map(|_| accept);
+        [Sent { accept: Some(accept), ..sent.clone() }, Sent { accept: Some(accept), content_type, ..sent }]
+    };
+    let types = [
+        "application/vnd.elasticsearch+json;compatible-with=8",
+        "application/vnd.elasticsearch+json; compatible-with=9",
+        "application/vnd.elasticsearch+json; compatible-with=8,text/plain",
+        "application/json, text/plain",
+        "application/json,*/*",
+        "*/*",
+    ];
+    types
+        .into_iter()
+        .flat_map(|accept| [of(accept, Sent::put("/_doc/v", document)), of(accept, Sent::delete("/_doc/v"))])
+        .flatten()
+        .collect()
 }
 
 /// Requests that nodes refuse in a batch.
@@ -176,9 +203,9 @@ async fn compare(scene: &SharedScene, requests: Vec<Sent>) -> (u64, u64) {
             direct.push(sent.to(scene, &scene.direct(node, ""), index).await);
         }
         let filtered = sent.to(scene, &scene.envoy.url(""), INDICES[3]).await;
-        let Sent { method, path, body, .. } = &sent;
+        let Sent { method, path, body, accept, .. } = &sent;
         let body = String::from_utf8_lossy(&body[..body.len().min(100)]);
-        assert!(direct.contains(&filtered), "{method} {path} {body}\n{filtered}\ndirectly:\n{}", direct[0]);
+        assert!(direct.contains(&filtered), "{method} {path} {accept:?} {body}\n{filtered}\ndirectly:\n{}", direct[0]);
     }
     let after = counted().await;
     (after[0] - before[0], after[1] - before[1])
@@ -205,6 +232,7 @@ async fn single_documents_get_the_same_answers_as_from_the_cluster() {
     assert_eq!(compare(&scene, merged()).await, (count, 0));
     let (merged, refused) = compare(&scene, refused()).await;
     assert!(refused >= 10 && merged >= refused, "{merged} merged, {refused} refused");
+    compare(&scene, versioned()).await;
     assert_eq!(compare(&scene, passed()).await, (0, 0));
     assert_eq!(documents(&scene, INDICES[3]).await, documents(&scene, INDICES[0]).await);
     scene.end().await;

@@ -178,7 +178,12 @@ fn check_media_types(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
     if !value(headers, "content-type").is_some_and(|value| is_one_of(value, BODY)) {
         return Err(PassThrough::ContentType);
     }
-    let accepts = |value: &[u8]| value.split(|byte| *byte == b',').all(|one| is_one_of(one, ANSWER));
+    // Elastic's client for JavaScript adds `text/plain` to requests without a body. The first type counts.
+    let accepts = |value: &[u8]| {
+        let mut types = value.split(|byte| *byte == b',');
+        types.next().is_some_and(|first| is_one_of(first, ANSWER))
+            && types.all(|one| is_one_of(one, ANSWER) || is_one_of(one, &["text/plain"]))
+    };
     if !value(headers, "accept").is_none_or(accepts) {
         return Err(PassThrough::Accept);
     }

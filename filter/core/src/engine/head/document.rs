@@ -55,7 +55,8 @@ impl Document {
         if has_no_type {
             // A request without a body needs no type, but a batch does: with the version that the client accepts.
             let accepted = text("accept").filter(|accepted| accepted.contains("compatible-with"));
-            let content_type = accepted.unwrap_or_else(|| "application/json".to_owned());
+            let first = accepted.as_deref().and_then(|accepted| accepted.split(',').next());
+            let content_type = first.unwrap_or("application/json").to_owned();
             headers.push(("content-type".to_owned(), content_type.into_bytes()));
         }
         for (name, value) in headers.iter_mut() {
@@ -118,12 +119,12 @@ mod tests {
                 &[
                     (":method", "DELETE"),
                     (":path", "/a/_doc/1"),
-                    ("accept", "application/vnd.elasticsearch+json; compatible-with=9"),
+                    ("accept", "application/vnd.elasticsearch+json; compatible-with=9,text/plain"),
                 ],
                 &[
                     (":method", "POST"),
                     (":path", "/_bulk"),
-                    ("accept", "application/vnd.elasticsearch+json; compatible-with=9"),
+                    ("accept", "application/vnd.elasticsearch+json; compatible-with=9,text/plain"),
                     ("content-type", "application/vnd.elasticsearch+json; compatible-with=9"),
                 ],
             ),

@@ -72,7 +72,7 @@ impl Bench {
     /// Generates the requests of a workload.
     fn requests(&self, workload: Workload, limits: Limits) -> Result<Requests> {
         let documents = Documents::new(self.options.shape.documents, self.options.ids);
-        Requests::make(workload, documents, self.options.callers, limits.duration)
+        Requests::make(workload, documents, (self.options.api, self.options.callers), limits.duration)
     }
 
     /// Sends every workload to every target in turn until enough documents are written. Each has the same share of

@@ -86,6 +86,8 @@ async fn read(connection: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
 }
 
 const MAX_HEADERS: usize = 32;
+/// The status of a request that creates a single document.
+const CREATED: u16 = 201;
 /// The flags of a bulk request and of a search that succeed. They follow `took` immediately.
 const SUCCESS: [&[u8]; 2] = [br#""errors":false"#, br#""timed_out":false"#];
 const FLAG_WITHIN: usize = 64;
@@ -119,11 +121,12 @@ impl ResponseHead {
         self.length + self.content_length.min(FLAG_WITHIN)
     }
 
-    /// Returns whether the response reports that every operation, or the search, succeeded.
+    /// Returns whether the response reports that every operation, or the search, succeeded, or that a single document was
+    /// created.
     pub fn is_success(&self, bytes: &[u8]) -> bool {
         let beginning = bytes.get(self.length..self.needed()).unwrap_or_default();
         let has = |flag: &&[u8]| memchr::memmem::find(beginning, flag).is_some();
-        self.status == 200 && SUCCESS.iter().any(has)
+        self.status == CREATED || self.status == 200 && SUCCESS.iter().any(has)
     }
 }
 
@@ -154,9 +157,15 @@ mod tests {
     }
 
     #[test]
+    fn a_single_document_succeeds_if_it_was_created() {
+        let text = b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}";
+        assert!(ResponseHead::parse(text).unwrap().unwrap().is_success(text));
+    }
+
+    #[test]
     fn errors_and_other_statuses_are_failures() {
         let text = String::from_utf8(RESPONSE.to_vec()).unwrap();
-        for (from, to) in [("false", "true,"), ("200 OK", "201 OK"), ("errors", "nothing")] {
+        for (from, to) in [("false", "true,"), ("200 OK", "202 OK"), ("errors", "nothing")] {
             let text = text.replace(from, to);
             let head = ResponseHead::parse(text.as_bytes()).unwrap().unwrap();
             assert!(!head.is_success(text.as_bytes()), "{text}");

@@ -77,6 +77,17 @@ pub enum Ids {
     Versioned,
 }
 
+/// The way in which documents are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// By bulk requests.
+    #[default]
+    Bulk,
+    /// Each in a request of its own, for a single document.
+    Document,
+}
+
 /// A generator of documents with their action lines.
 #[derive(Debug, Clone)]
 pub struct Documents {

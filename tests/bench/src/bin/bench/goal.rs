@@ -4,7 +4,7 @@ use std::fmt;
 
 use bulk_reshuffle_bench::tables::Spread;
 
-use crate::documents::Ids;
+use crate::documents::{Api, Ids};
 use crate::metric::Metric;
 use crate::options::Options;
 use crate::summary::Summary;
@@ -64,8 +64,17 @@ const THOUSANDS: Workload = Workload::of_clients(1_000, 8);
 const LARGE: Workload = Workload::of_clients(10_000, 1);
 const ALONE: Workload = Workload::of_clients(1, 1);
 
+/// Goals for documents that are sent one by one.
+const OF_DOCUMENTS: [Goal; 2] = [
+    against_direct(SINGLE, Metric::Throughput, Bound::RatioAtLeast(7.0)),
+    against_plain(ALONE, Metric::Throughput, Bound::RatioAtLeast(0.95)),
+];
+
 /// Returns the goals for a run with these options.
 pub fn goals(options: &Options) -> Vec<Goal> {
+    if options.api == Api::Document {
+        return OF_DOCUMENTS.to_vec();
+    }
     let of_clients = match (options.node_processors, options.ids, options.shape.shards) {
         (0, ..) => ON_SHARED_PROCESSORS.to_vec(),
         (_, Ids::Given, 6) => [&throughput([8.0, 9.0, 4.0, 1.3, 1.15])[..], &OF_ENVOY].concat(),

@@ -139,13 +139,16 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::documents::{Documents, Ids, Kind};
+    use crate::documents::{Api, Documents, Ids, Kind};
     use crate::workload::Workload;
 
     /// Returns the requests for a load of this many milliseconds.
     fn requests(workload: Workload, milliseconds: u64) -> Rc<Requests> {
         let documents = Documents::new(Kind::Gateway, Ids::Given);
-        Rc::new(Requests::make(workload, documents, NonZeroUsize::MIN, Duration::from_millis(milliseconds)).unwrap())
+        Rc::new(
+            Requests::make(workload, documents, (Api::Bulk, NonZeroUsize::MIN), Duration::from_millis(milliseconds))
+                .unwrap(),
+        )
     }
 
     const SUCCESS: &str = "false";

@@ -10,7 +10,7 @@ use clap::Parser;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::documents::Ids;
+use crate::documents::{Api, Ids};
 use crate::index::Shape;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -26,6 +26,11 @@ pub struct Options {
     /// Send documents whose ids are given or missing, or versioned: with external versions.
     #[arg(long, env = "IDS", default_value = "given")]
     pub ids: Ids,
+
+    /// Send documents by bulk requests, or each in a request of its own: bulk, document. The filter's setting
+    /// `single_documents` is then on.
+    #[arg(long, env = "API", default_value = "bulk")]
+    pub api: Api,
 
     #[command(flatten)]
     #[serde(flatten)]
@@ -95,6 +100,15 @@ pub struct Options {
 impl Options {
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
+    }
+
+    /// Returns what is merged into the filter's configuration.
+    pub fn filter(&self) -> Value {
+        let mut settings = self.settings.clone();
+        if let (Api::Document, Some(settings)) = (self.api, settings.as_object_mut()) {
+            settings.insert("single_documents".to_owned(), true.into());
+        }
+        settings
     }
 }
 

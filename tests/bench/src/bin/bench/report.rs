@@ -8,7 +8,7 @@ use bulk_reshuffle_bench::tables::{Spread, spread, table, thousands};
 use comfy_table::Table;
 
 use crate::conditions::Conditions;
-use crate::documents::Ids;
+use crate::documents::{Api, Ids};
 use crate::goal;
 use crate::index::{Pipeline, Shape, Translog};
 use crate::measurement::Measurement;
@@ -48,7 +48,8 @@ pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summar
 
 /// Returns the table of what was measured, and where.
 pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
-    let Options { rounds, seconds, warmup, envoy_workers, settings, .. } = options;
+    let Options { rounds, seconds, warmup, envoy_workers, .. } = options;
+    let settings = options.filter();
     let settings = match settings.as_object().is_some_and(serde_json::Map::is_empty) {
         true => String::new(),
         false => format!(" with `{settings}`"),
@@ -57,6 +58,10 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         Ids::Given => "with ids",
         Ids::Missing => "without ids",
         Ids::Versioned => "with ids and versions",
+    };
+    let ids = match options.api {
+        Api::Bulk => ids.to_owned(),
+        Api::Document => format!("{ids}, each in a request of its own"),
     };
     let Shape { documents, shards, replicas, translog, pipeline } = options.shape;
     let translog = match translog {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-use crate::documents::Documents;
+use crate::documents::{Api, Documents};
 use crate::workload::Workload;
 
 /// The documents per second that a measurement is prepared for: more than such machines write.
@@ -31,23 +32,36 @@ pub struct Requests {
 
 impl Requests {
     /// Generates as many requests as one measurement may need, of this many callers in turn.
-    pub fn make(workload: Workload, source: Documents, callers: NonZeroUsize, duration: Duration) -> Result<Self> {
+    pub fn make(workload: Workload, source: Documents, way: (Api, NonZeroUsize), duration: Duration) -> Result<Self> {
         let most = (DOCUMENTS_PER_SECOND / workload.documents as f64)
             .min(REQUESTS_PER_CLIENT_SECOND * workload.clients as f64)
             .min(REQUESTS_PER_SECOND);
         let per_second = workload.rate.map_or(most, f64::from);
         let count = (per_second * duration.as_secs_f64()).ceil() as usize;
-        Self::with_count(workload.documents, source, callers, count.max(workload.clients))
+        Self::with_count(workload.documents, source, way, count.max(workload.clients))
     }
 
-    fn with_count(documents: usize, mut source: Documents, callers: NonZeroUsize, count: usize) -> Result<Self> {
+    fn with_count(
+        documents: usize,
+        mut source: Documents,
+        (api, callers): (Api, NonZeroUsize),
+        count: usize,
+    ) -> Result<Self> {
+        ensure!(documents == 1 || api == Api::Bulk, "a request for a single document has one document");
         let mut made = Self { documents, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
         let name = index_name(0);
         let mut body = String::new();
         for number in 0..count {
             body.clear();
             (0..documents).try_for_each(|_| source.write_next(&name, &mut body))?;
-            made.add("/_bulk", (callers > NonZeroUsize::MIN).then_some(number % callers), &body);
+            let caller = (callers > NonZeroUsize::MIN).then_some(number % callers);
+            match api {
+                Api::Bulk => made.add("/_bulk", caller, &body),
+                Api::Document => {
+                    let (path, document) = alone(&body)?;
+                    made.add(&path, caller, document);
+                }
+            }
         }
         Ok(made)
     }
@@ -86,6 +100,20 @@ impl Requests {
     }
 }
 
+/// Returns the path of the request for a single document that stands for an operation, and its body.
+fn alone(operation: &str) -> Result<(String, &str)> {
+    let (line, document) = operation.trim_end().split_once('\n').context("no document")?;
+    let line: Value = serde_json::from_str(line)?;
+    let text = |name: &str| line["index"][name].as_str();
+    let index = text("_index").context("no index")?;
+    let path = match (text("_id"), line["index"]["version"].as_u64()) {
+        (Some(id), Some(version)) => format!("/{index}/_doc/{id}?version={version}&version_type=external"),
+        (Some(id), None) => format!("/{index}/_doc/{id}"),
+        (None, _) => format!("/{index}/_doc"),
+    };
+    Ok((path, document))
+}
+
 /// Returns the name of the index for a measurement. All names have the same length.
 pub fn index_name(number: usize) -> String {
     format!("bulk-{number:05}")
@@ -113,7 +141,7 @@ mod tests {
 
     fn requests(documents: usize, count: usize) -> Requests {
         let callers = NonZeroUsize::new(2).unwrap();
-        Requests::with_count(documents, Documents::new(Kind::Gateway, Ids::Given), callers, count).unwrap()
+        Requests::with_count(documents, Documents::new(Kind::Gateway, Ids::Given), (Api::Bulk, callers), count).unwrap()
     }
 
     #[test]
@@ -148,6 +176,27 @@ mod tests {
         let heads = [0, 1, 2].map(|number| String::from_utf8_lossy(requests.get(number).unwrap()).into_owned());
         let found = heads.map(|head| head.split_once("x-opaque-id: ").unwrap().1.lines().next().unwrap().to_owned());
         assert_eq!(found, ["0", "1", "0"]);
+    }
+
+    #[test]
+    fn a_document_may_have_a_request_of_its_own() {
+        let request = |ids, number| {
+            let way = (Api::Document, NonZeroUsize::MIN);
+            let mut requests = Requests::with_count(1, Documents::new(Kind::Gateway, ids), way, 2).unwrap();
+            requests.set_index(7).unwrap();
+            String::from_utf8_lossy(requests.get(number).unwrap()).into_owned()
+        };
+        for (ids, path) in [
+            (Ids::Given, "/bulk-00007/_doc/0100002"),
+            (Ids::Missing, "/bulk-00007/_doc"),
+            (Ids::Versioned, "/bulk-00007/_doc/0100002?version=1&version_type=external"),
+        ] {
+            let text = request(ids, 1);
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{head}");
+            assert!(head.contains("content-type: application/json\r\n") && body.ends_with('}'), "{text}");
+            assert!(serde_json::from_str::<Value>(body).unwrap()["field4"].is_u64());
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Site {
         let (filter, wasm) = match target {
             Target::Direct | Target::Plain => (FilterConfig::Removed, None),
             Target::Base => (FilterConfig::Shipped, options.base_wasm.clone()),
-            Target::Filter => (FilterConfig::Merged(options.settings.clone()), None),
+            Target::Filter => (FilterConfig::Merged(options.filter()), None),
         };
         let mut envoy = EnvoyOptions { filter, wasm, ..EnvoyOptions::new(&self.run_dir).in_front_of(&self.cluster) };
         envoy.name = target.name().into();

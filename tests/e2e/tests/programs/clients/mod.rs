@@ -18,6 +18,7 @@ const OF_ELASTICSEARCH_7_10: &[Helper] = &[
     Helper::new(Python("elasticsearch-py-7"), "bulk", Failed),
     Helper::new(Python("elasticsearch-py-7"), "streaming_bulk", All),
     Helper::new(Python("elasticsearch-py-7"), "parallel_bulk", All),
+    Helper::single(Python("elasticsearch-py-7"), "single", &[&[], &["--compress", "--filter-path"]]),
 ];
 
 /// Clients of version 8 refuse answers without Elasticsearch's product header.
@@ -27,7 +28,9 @@ const OF_ELASTICSEARCH_8: &[Helper] = &[
     Helper::new(Python("elasticsearch-py-8"), "parallel_bulk", All),
     Helper::new(Python("elasticsearch-py-8"), "async_bulk", Failed),
     Helper::new(Python("elasticsearch-py-8"), "async_streaming_bulk", All),
+    Helper::single(Python("elasticsearch-py-8"), "single", &[&[], &["--compress", "--filter-path"]]),
     Helper::new(JavaScript, "elasticsearch", All),
+    Helper::single(JavaScript, "elasticsearch", &[&["--single"], &["--single", "--compress"]]),
     Helper::new(Go, "elasticsearch", All),
 ];
 
@@ -35,7 +38,9 @@ const OF_OPENSEARCH_2: &[Helper] = &[
     Helper::new(Python("opensearch-py"), "bulk", Failed),
     Helper::new(Python("opensearch-py"), "streaming_bulk", All),
     Helper::new(Python("opensearch-py"), "parallel_bulk", All),
+    Helper::single(Python("opensearch-py"), "single", &[&[], &["--compress", "--filter-path"]]),
     Helper::new(JavaScript, "opensearch", Failed),
+    Helper::single(JavaScript, "opensearch", &[&["--single"], &["--single", "--compress"]]),
     Helper { styles: WITHOUT_FILTER_PATH, ..Helper::new(Go, "opensearch", All) },
 ];
 

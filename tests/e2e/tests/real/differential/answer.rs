@@ -36,15 +36,23 @@ enum Body {
 const TRANSPORT: &[&str] =
     &["connection", "content-length", "date", "server", "transfer-encoding", "vary", "x-request-id"];
 
+/// A header with the name of a Java class, which Elasticsearch 9 adds to errors with 5xx. The item of a single document
+/// does not have the name.
+const APP_EXCEPTION: &str = "x-elastic-app-exception";
+
 impl Answer {
     pub fn read(response: &Response, side: Side) -> Self {
         let mut headers = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in &response.headers {
             if !TRANSPORT.contains(&name.as_str())
                 && !name.as_str().starts_with("x-envoy")
+                && name != APP_EXCEPTION
                 && name != "content-encoding"
             {
                 let mut value = String::from_utf8_lossy(value.as_bytes()).replace(side.twin(), "twin");
+                if name == "location" {
+                    value = blur_location(&value, side);
+                }
                 if name == "allow" {
                     value = sorted(&value);
                 }
@@ -129,15 +137,15 @@ impl Body {
 /// Records the sequence numbers in a side's answer.
 pub fn remember(response: &Response, side: Side, numbers: &mut Numbers) {
     let Ok(tree) = serde_json::from_slice::<Value>(&plain(response)) else { return };
-    for item in tree["items"].as_array().into_iter().flatten() {
-        for fields in item.as_object().into_iter().flat_map(|item| item.values()) {
-            let text = |name: &str| Some(fields[name].as_str()?.to_owned());
-            let number = |name: &str| fields[name].as_u64();
-            if let (Some(index), Some(id)) = (text("_index"), text("_id"))
-                && let (Some(number), Some(term)) = (number("_seq_no"), number("_primary_term"))
-            {
-                numbers.insert((index.replace(&format!("{}-", side.twin()), ""), id), (number, term));
-            }
+    let items = tree["items"].as_array().into_iter().flatten();
+    // The answer to a single document has the fields of an item.
+    for fields in items.filter_map(Value::as_object).flat_map(|item| item.values()).chain([&tree]) {
+        let text = |name: &str| Some(fields[name].as_str()?.to_owned());
+        let number = |name: &str| fields[name].as_u64();
+        if let (Some(index), Some(id)) = (text("_index"), text("_id"))
+            && let (Some(number), Some(term)) = (number("_seq_no"), number("_primary_term"))
+        {
+            numbers.insert((index.replace(&format!("{}-", side.twin()), ""), id), (number, term));
         }
     }
 }
@@ -168,6 +176,13 @@ pub fn blur(value: &mut Value) {
         Value::String(text) => *text = blur_text(text),
         _ => {}
     }
+}
+
+/// Returns a `Location` without a generated id and the side's name.
+fn blur_location(location: &str, side: Side) -> String {
+    let (path, query) = location.split_once('?').unwrap_or((location, ""));
+    let parts: Vec<_> = path.split('/').map(blur_id).collect();
+    format!("{}?{query}", parts.join("/")).replace(&side.twin().replace('@', "%40"), "twin")
 }
 
 /// Sorts the methods that a server allows. Each node lists them in an order of its own.

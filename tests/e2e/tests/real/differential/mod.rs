@@ -1,4 +1,4 @@
-//! Random bulk requests, sent both directly to a node of a real cluster and through the filter, get the same answers
+//! Random bulk requests and requests for single documents, sent both directly to a node of a real cluster and through the filter, get the same answers
 //! and leave the same documents.
 //!
 //! `make differential` runs more seeds, or repeats one seed.
@@ -10,6 +10,7 @@ mod oddity;
 mod operation;
 mod request;
 mod seed;
+mod single;
 mod style;
 mod tally;
 mod target;
@@ -73,13 +74,15 @@ async fn compare(scene: &SharedScene, seeds: &[u64], naming: Naming) -> (Tally, 
 
 /// Returns a configuration in which the filter keeps what it knew before a change, until it learns otherwise.
 fn forgetful() -> Value {
-    json!({"cluster_state": {"refresh": "10m"}})
+    json!({"cluster_state": {"refresh": "10m"}, "single_documents": true})
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
     let scene = SharedScene::start_alone("differential", forgetful(), None).await;
-    let (_, counted) = compare(&scene, &seeds(SEEDS), Naming::Anywhere).await;
+    let (tally, counted) = compare(&scene, &seeds(SEEDS), Naming::Anywhere).await;
+    let single = counted["single_documents_total.outcome.merged"];
+    assert!(single * 20 > tally.requests as u64, "{single} of {} requests were single documents", tally.requests);
     assert!(counted["batches_total"] * 3 < counted["batch_requests_total"] * 2, "almost no batch had two requests");
     scene.end().await;
 }

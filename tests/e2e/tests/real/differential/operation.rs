@@ -91,6 +91,20 @@ impl Author {
         body
     }
 
+    /// Returns the lines of an operation for a request of its own.
+    pub fn operation_alone(&mut self, rng: &mut Rng, manner: Manner, style: &Style) -> Body {
+        let mut body = Body { operations: 1, ..Body::default() };
+        let manner = if manner == Manner::Odd { Manner::Special } else { manner };
+        loop {
+            self.operation(rng, manner, style, if style.default.is_some() { 30 } else { 100 }, &mut body);
+            // The filter does not touch updates.
+            if !body.template.starts_with(br#"{"update""#) || rng.percent(20) {
+                return body;
+            }
+            body = Body { operations: 1, ..Body::default() };
+        }
+    }
+
     /// Returns the percentage of a request's operations that name an index although the path does.
     fn elsewhere(&self, rng: &mut Rng) -> u32 {
         match self.naming {

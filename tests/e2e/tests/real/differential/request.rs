@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::chance::Chance;
 use super::operation::{Author, Body, Manner};
+use super::single::Single;
 use super::style::Style;
 use super::template::{Numbers, Side, render};
 use crate::shared_scene::SharedScene;
@@ -21,12 +22,17 @@ use crate::shared_scene::SharedScene;
 pub struct Request {
     pub style: Style,
     pub body: Body,
+    /// Whether it is a request for the single document of its only operation, and the choice of its form.
+    single: Option<usize>,
     /// The node that gets the request directly.
     pub node: usize,
     encoding: Encoding,
     /// The sizes of the body's pieces, repeated in a cycle. If empty, the body is sent in one piece.
     pieces: Vec<usize>,
 }
+
+/// The percentage of requests for single documents.
+const SINGLE: u32 = 33;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
@@ -46,7 +52,11 @@ impl Request {
             true => (0..rng.usize(1..4)).map(|_| rng.one_of(&[1, 7, 100, 1_000, 16_384]) + rng.usize(0..7)).collect(),
             false => Vec::new(),
         };
-        Self { style: style.clone(), body: author.body(rng, manner, style), node, encoding, pieces }
+        if rng.percent(SINGLE) {
+            let body = author.operation_alone(rng, manner, style);
+            return Self { style: style.clone(), body, single: Some(rng.usize(..)), node, encoding, pieces };
+        }
+        Self { style: style.clone(), body: author.body(rng, manner, style), single: None, node, encoding, pieces }
     }
 
     /// Sends the request to one side, in a new task.
@@ -64,16 +74,26 @@ impl Request {
 
     fn for_side(&self, scene: &SharedScene, side: Side, numbers: &Numbers) -> Result<HttpRequest<Vec<Bytes>>> {
         let text = |template: &[u8]| render(template, side, &self.body.documents, numbers);
-        let path = String::from_utf8(text(self.style.path_and_query().as_bytes()))?;
+        let (mut method, mut body) = (self.style.method, text(&self.body.template));
+        let mut path = String::from_utf8(text(self.style.path_and_query().as_bytes()))?;
+        if let Some(choice) = self.single {
+            let of_bulk = String::from_utf8(text(self.style.path.as_bytes()))?;
+            let single = Single::of(&body, &self.style, &of_bulk, choice);
+            (method, path, body) = (single.method, single.path_and_query, single.body);
+        }
         let url = match side {
             Side::Direct => scene.direct(self.node, &path),
             Side::Filtered => scene.envoy.url(&path),
         };
-        let mut request = HttpRequest::builder().method(self.style.method).uri(url);
+        let mut request = HttpRequest::builder().method(method).uri(url);
         for (name, value) in &self.style.headers {
-            request = request.header(*name, value.as_bytes());
+            let value = if self.single.is_some() { value.replace("x-ndjson", "json") } else { value.clone() };
+            request = match self.single.is_some() && *name == "content-type" && body.is_empty() {
+                true => request,
+                false => request.header(*name, value.as_bytes()),
+            };
         }
-        let (encoding, body) = self.encoding.encode(text(&self.body.template))?;
+        let (encoding, body) = if body.is_empty() { (None, body) } else { self.encoding.encode(body)? };
         if let Some(encoding) = encoding {
             request = request.header("content-encoding", encoding);
         }
@@ -115,8 +135,9 @@ fn pieces(mut body: &[u8], sizes: &[usize]) -> Vec<Bytes> {
 
 impl fmt::Display for Request {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { style, body, node, encoding, pieces } = self;
-        writeln!(to, "{} {} to node {node}, {encoding:?}, pieces of {pieces:?}", style.method, style.path_and_query())?;
+        let Self { style, body, single, node, encoding, pieces } = self;
+        let (method, path) = (style.method, style.path_and_query());
+        writeln!(to, "{method} {path} to node {node}, {encoding:?}, pieces of {pieces:?}, single: {single:?}")?;
         for (name, value) in &style.headers {
             writeln!(to, "{name}: {value}")?;
         }

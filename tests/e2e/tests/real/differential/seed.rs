@@ -17,7 +17,7 @@ use crate::shared_scene::{SharedScene, distribution};
 /// The probability of a change before a round, in percent.
 const CHANGES: u32 = 30;
 const ROUNDS: usize = 12;
-const CLIENTS: usize = 10;
+const CLIENTS: usize = 14;
 
 /// A client with the sequence numbers in the answers of each side.
 struct Client {

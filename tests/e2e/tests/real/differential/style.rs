@@ -91,7 +91,8 @@ impl Style {
         let mut style = Self::path(rng, manner, naming);
         let content_type = rng.one_of(&[
             "application/x-ndjson",
-            "application/x-ndjson",
+            // Single documents share batches only with bulk requests of this type.
+            "application/json",
             "application/json",
             "application/json; charset=UTF-8",
             "Application/X-NDJSON;charset=utf-8",

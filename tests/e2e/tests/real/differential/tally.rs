@@ -20,7 +20,8 @@ pub struct Tally {
 /// The growth of the filter's counters of requests and batches, summed over upstreams.
 pub type Counters = BTreeMap<String, u64>;
 
-const COUNTED: [&str; 4] = ["requests_total", "batches_total", "batch_requests_total", "batches_separated_total"];
+const COUNTED: [&str; 5] =
+    ["requests_total", "single_documents_total", "batches_total", "batch_requests_total", "batches_separated_total"];
 
 impl SharedScene {
     pub async fn counters_since(&self, before: &Counters) -> Counters {
