@@ -8,6 +8,7 @@ mod differential;
 mod freshness;
 mod gateway;
 mod http2;
+mod isolation;
 mod levels;
 mod missing_ids;
 mod missing_upstream;
