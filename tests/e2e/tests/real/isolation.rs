@@ -208,7 +208,9 @@ async fn start(way: Way, first: &Nodes, other: &Nodes, port: u16) -> Envoy {
     let options = options.cluster(OTHER, other.iter().map(|(_, address)| *address));
     let add =
         |options: EnvoyOptions, (name, address): &(String, _)| options.cluster(&format!("other-{name}"), [*address]);
-    let options = other.iter().fold(options, add).edit(move |config| add_other(config, way, port));
+    let mut options = other.iter().fold(options, add).edit(move |config| add_other(config, way, port));
+    // A worker that starts with both filters configures one after the other, as operators' Envoys do.
+    options.is_shared &= way != Way::OneVm;
     Envoy::start(&Tools::find().unwrap(), options).await.unwrap()
 }
 
@@ -284,7 +286,7 @@ async fn check(way: Way, first: &Nodes, other: &Nodes) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_search_clusters_with_equal_names_behind_one_envoy_have_nothing_in_common() {
-    let (first, other) = (nodes(distribution()).await, lend_alone().await);
+    let (first, other) = tokio::join!(nodes(distribution()), lend_alone());
     for way in [Way::OneVm, Way::TwoVms, Way::Routes] {
         check(way, &first, &other.nodes()).await;
     }
