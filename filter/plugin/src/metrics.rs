@@ -36,8 +36,8 @@ impl Metrics {
             }
         }
         for (histogram, value) in &events.samples {
-            let name = || histogram.family().name.to_owned();
-            if let Some(number) = self.histograms.of(*histogram, MetricType::Histogram, name) {
+            let number = self.histograms.of(*histogram, MetricType::Histogram, || histogram.name(upstreams));
+            if let Some(number) = number {
                 let _ = hostcalls::record_metric(number, *value);
             }
         }

@@ -31,7 +31,7 @@ impl Root {
         let config = Config::read(&json).map_err(|error| error.to_string())?;
         let wake_up = WakeUp::register().map_err(|status| format!("cannot register the wake-up queue: {status:?}"))?;
         let build = build();
-        announce(&build.announcement(&config));
+        announce(&config.coordinator, &build.announcement(&config));
         let shell = Shell::new(self.context_id, config, build, wake_up);
         shell.start();
         Ok(shell)
@@ -58,12 +58,11 @@ fn build() -> Build {
     }
 }
 
-/// Logs the filter's first line, unless another worker has logged it.
-fn announce(line: &str) {
-    const KEY: &str = "bulk_reshuffle.announced";
-    let shared = EnvoysSharedData;
-    let (last, version) = shared.read(KEY);
-    if last.as_deref() != Some(line.as_bytes()) && shared.write(KEY, line.as_bytes(), version) {
+/// Logs the first line of the filter with this coordinator, unless another worker has logged it.
+fn announce(coordinator: &str, line: &str) {
+    let (shared, key) = (EnvoysSharedData, format!("bulk_reshuffle.announced.{coordinator}"));
+    let (last, version) = shared.read(&key);
+    if last.as_deref() != Some(line.as_bytes()) && shared.write(&key, line.as_bytes(), version) {
         log::info!("{line}");
     }
 }

@@ -13,6 +13,7 @@ const CONFIG: &[u8] = br#"{"coordinator":"es","limits":{"memory":"3kb","max_requ
 /// decides), the number of its request or call, and its parameters.
 ///
 /// ```text
+/// cold                                            only as the first event: the cluster state is not known yet
 /// head 0 /_bulk authorization: Basic a; x: y      a request: the path, possibly further headers
 /// data 0 {"index":{"_index":"i","_id":"1"}}|      a piece of its body; | stands for a newline
 /// last 0 {}|                                      its last piece
@@ -34,6 +35,9 @@ pub fn engine(input: &[u8]) {
     let (config, events) = line(input);
     let config = Config::read(config).or_else(|_| Config::read(CONFIG)).expect("a configuration");
     let mut run = Run::new(config);
+    if !events.starts_with(b"cold") {
+        run.load();
+    }
     for event in events.split(|byte| *byte == b'\n') {
         happen(&mut run, event);
     }

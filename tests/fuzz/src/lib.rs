@@ -7,6 +7,7 @@
 
 mod answer;
 mod config;
+mod document;
 mod engine;
 mod filter_path;
 mod inflater;
@@ -21,6 +22,7 @@ pub mod tally;
 
 pub use answer::answer;
 pub use config::config;
+pub use document::document;
 pub use engine::engine;
 pub use filter_path::filter_path;
 pub use inflater::inflater;
@@ -35,6 +37,7 @@ pub type Property = fn(&[u8]);
 pub const PROPERTIES: &[(&str, Property)] = &[
     ("answer", answer),
     ("config", config),
+    ("document", document),
     ("engine", engine),
     ("filter_path", filter_path),
     ("inflater", inflater),

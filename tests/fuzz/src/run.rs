@@ -53,6 +53,21 @@ impl Run {
         Self { engine, config, now: Time::ZERO, streams: Vec::new(), calls: BTreeMap::new(), called: 0 }
     }
 
+    /// Lets the engine learn the cluster state.
+    pub fn load(&mut self) {
+        for _ in 0..LAST_STEPS {
+            self.tick(Time::from_millis(100));
+            self.wake();
+            if self.engine.table().is_some() && self.calls.is_empty() {
+                return;
+            }
+            while !self.calls.is_empty() {
+                self.answer_well(0);
+            }
+        }
+        panic!("the engine did not learn the cluster state");
+    }
+
     /// Delivers a request's headers.
     pub fn head(&mut self, headers: &[(&str, &[u8])], end: bool) {
         let request = RequestId(self.streams.len() as u32);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::{Client, Process};
+use bulk_reshuffle_stack::{Client, Process, of_all_filters};
 use serde_json::Value;
 
 use crate::process::wait_connection;
@@ -85,6 +85,6 @@ impl Proxy {
             serde_json::from_str(&self.admin_text(&format!("/stats?format=json&filter={regex}")).await?)?;
         let stats = answer["stats"].as_array().context("Envoy gave no statistics")?;
         let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
-        Ok(stats.iter().filter_map(number).collect())
+        Ok(of_all_filters(stats.iter().filter_map(number)))
     }
 }

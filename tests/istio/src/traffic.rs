@@ -55,7 +55,7 @@ pub trait Traffic {
         self.sum(&format!("bulk_reshuffle_{name}")).await
     }
 
-    /// Returns a counter of the filter by its last label: upstream or reason.
+    /// Returns a counter of the filter by its upstream or reason.
     async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
         let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
         let stats = self.proxy().stats(&format!("bulk_reshuffle_{name}_total")).await?;

@@ -8,8 +8,36 @@ use crate::envoy::Envoy;
 
 const PREFIX: &str = "wasmcustom.bulk_reshuffle_";
 
-/// The filter's counters at one time, or their growth between two times, summed over Envoy's workers. A name has no
-/// prefix, and its labels at the end: `batches_total.upstream.es-0`.
+/// The begin of the last label of each of the filter's statistics, the coordinator.
+const COORDINATOR: &str = ".coordinator.";
+
+/// Returns Envoy's statistics with those of all filters added up. Their names lose the label `coordinator`.
+pub fn of_all_filters(stats: impl IntoIterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, value) in stats {
+        let sum: &mut u64 = sums.entry(split(&name).0.to_owned()).or_default();
+        *sum = sum.saturating_add(value);
+    }
+    sums
+}
+
+/// Returns the statistics of the filter with this coordinator. Their names lose the label `coordinator`.
+pub fn of_filter(stats: impl IntoIterator<Item = (String, u64)>, coordinator: &str) -> BTreeMap<String, u64> {
+    let own = |(name, value): (String, u64)| {
+        let (name, found) = split(&name);
+        (found == Some(coordinator)).then(|| (name.to_owned(), value))
+    };
+    stats.into_iter().filter_map(own).collect()
+}
+
+/// Splits the name of a statistic into the name without the filter's coordinator, and the coordinator.
+fn split(name: &str) -> (&str, Option<&str>) {
+    let parts = name.starts_with(PREFIX).then(|| name.rsplit_once(COORDINATOR)).flatten();
+    parts.map_or((name, None), |(name, coordinator)| (name, Some(coordinator)))
+}
+
+/// The filter's counters at one time, or their growth between two times, summed over Envoy's workers and the filters of
+/// all search clusters. A name has no prefix, and its labels at the end: `batches_total.upstream.es-0`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, u64>);
 
@@ -17,6 +45,11 @@ impl Counters {
     /// Reads the counters from Envoy's statistics.
     pub async fn read(envoy: &Envoy) -> Result<Self> {
         Ok(Self::of_stats(envoy.stats_with(PREFIX).await?))
+    }
+
+    /// Reads the counters of the filter with this coordinator alone.
+    pub async fn read_of(envoy: &Envoy, coordinator: &str) -> Result<Self> {
+        Ok(Self::of_stats(envoy.stats_of(coordinator).await?))
     }
 
     fn of_stats(stats: BTreeMap<String, u64>) -> Self {
@@ -58,6 +91,25 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_filters_of_several_clusters_are_told_apart_or_added_up() {
+        let stats = || {
+            [
+                ("wasmcustom.bulk_reshuffle_batches_total.upstream.es-0.coordinator.es", 1),
+                ("wasmcustom.bulk_reshuffle_batches_total.upstream.es-0.coordinator.outbound|9200||any.es.internal", 2),
+                ("cluster.x.coordinator.es", 4),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+        };
+        const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total.upstream.es-0";
+        let all = of_all_filters(stats());
+        assert_eq!(all, [(BATCHES.to_owned(), 3), ("cluster.x.coordinator.es".to_owned(), 4)].into());
+        for (coordinator, value) in [("es", 1), ("outbound|9200||any.es.internal", 2)] {
+            assert_eq!(of_filter(stats(), coordinator), [(BATCHES.to_owned(), value)].into());
+        }
+        assert_eq!(of_filter(stats(), "other"), BTreeMap::new());
+    }
 
     #[test]
     fn counters_are_summed_over_their_labels() {

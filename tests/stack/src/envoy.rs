@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::config::{Config, FilterConfig};
+use crate::counters::{of_all_filters, of_filter};
 use crate::launcher::Launcher;
 use crate::port;
 use crate::process::{Lifetime, Process};
@@ -338,14 +339,20 @@ impl Envoy {
         self.shared.as_ref().map(SharedEnvoy::listeners).context("only a shared Envoy has a file of listeners")
     }
 
-    /// Returns all counters and gauges by full name, labels included: `wasmcustom.….upstream.es-0`.
+    /// Returns all counters and gauges by full name, labels included: `wasmcustom.….upstream.es-0`. The filter's lose the
+    /// label `coordinator`, and are added up over the filters of several search clusters.
     pub async fn stats(&self) -> Result<BTreeMap<String, u64>> {
         self.stats_with("").await
     }
 
-    /// Returns the counters and gauges whose names contain a match of a regular expression.
+    /// Returns those of [`stats`](Self::stats) whose names contain a match of a regular expression.
     pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        stats_with(&self.client, self.admin_port, regex).await
+        Ok(of_all_filters(stats_with(&self.client, self.admin_port, regex).await?))
+    }
+
+    /// Returns the counters and gauges of the filter with this coordinator alone, without that label.
+    pub async fn stats_of(&self, coordinator: &str) -> Result<BTreeMap<String, u64>> {
+        Ok(of_filter(stats_with(&self.client, self.admin_port, "wasmcustom").await?, coordinator))
     }
 
     /// Returns a counter or gauge by its full name; 0 if it does not exist (yet).

@@ -5,11 +5,11 @@ const assert = require('node:assert/strict')
 const { test } = require('node:test')
 const { open } = require('../lib/page')
 
-const PREFIX = 'wasmcustom.bulk_reshuffle_'
+const NAME = /^wasmcustom\.bulk_reshuffle_(.+)\.coordinator\.es$/
 
 test('the page matches the counters of Envoy', async (t) => {
   const { stats } = await (await fetch(process.env.STATS_URL)).json()
-  const counted = new Map(stats.filter(({ name }) => name?.startsWith(PREFIX)).map(({ name, value }) => [name.slice(PREFIX.length), value]))
+  const counted = new Map(stats.filter(({ name }) => NAME.test(name)).map(({ name, value }) => [NAME.exec(name)[1], value]))
   const page = await open(t, process.env.PAGE_URL)
   await page.getByText('Refreshed every 2 s').waitFor()
   const show = (number) => new Intl.NumberFormat('en', { maximumFractionDigits: 0 }).format(number)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Kind, Label, Workers};
+use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Gauge, Histogram, Kind, Label, Workers};
 use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS, Why};
 use bulk_reshuffle::routing::Upstreams;
 use bulk_reshuffle_docs::root;
@@ -181,7 +181,9 @@ fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
     for rule in rules.as_array().unwrap() {
         let regex = Regex::new(&format!("^(?:{})$", rule["regex"].as_str().unwrap())).unwrap();
         if let Some(found) = regex.captures(&labels["__name__"]) {
-            labels.insert(rule["target_label"].as_str().unwrap().into(), found[1].into());
+            let mut value = String::new();
+            found.expand(rule["replacement"].as_str().unwrap_or("$1"), &mut value);
+            labels.insert(rule["target_label"].as_str().unwrap().into(), value);
         }
     }
     labels
@@ -194,15 +196,19 @@ fn prometheus_derives_labels_from_the_metrics_of_istios_proxies() {
     let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap()).unwrap();
     let mut upstreams = Upstreams::new("outbound|9200||any.es.internal");
     upstreams.intern("outbound|9200||es-0.es.internal").unwrap();
-    for counter in Counter::all(upstreams.ids()) {
+    let counters = Counter::all(upstreams.ids()).map(|counter| (counter.name(&upstreams), counter.family(), ""));
+    let gauges = Gauge::all(upstreams.ids()).map(|gauge| (gauge.name(&upstreams), gauge.family(), ""));
+    let histograms = Histogram::all([]).flat_map(|histogram| {
+        ["_bucket", "_count", "_sum"].map(|part| (histogram.name(&upstreams), histogram.family(), part))
+    });
+    for (name, family, part) in counters.chain(gauges).chain(histograms) {
         // Envoy writes names for Prometheus like this.
-        let name = counter.name(&upstreams);
         let plain: String = name.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
-        let labels = relabelled(&config["metric_relabel_configs"], &plain);
-        let family = counter.family();
-        assert_eq!(labels["__name__"], family.name);
+        let labels = relabelled(&config["metric_relabel_configs"], &(plain.clone() + part));
+        assert_eq!(labels["__name__"], format!("{}{part}", family.name), "{plain}");
         for label in family.labels {
             let told = name.split_once(&format!(".{}.", label.name())).map(|(_, rest)| match label {
+                Label::Coordinator => "es",
                 Label::Upstream if rest.contains("es-0") => "es_0",
                 Label::Upstream => "any",
                 _ => rest.split('.').next().unwrap(),

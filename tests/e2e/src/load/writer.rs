@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::{Client, Response};
 use fastrand::Rng;
+use hyper::http::request::Builder;
+use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Ledger, Tally};
@@ -26,6 +28,8 @@ pub struct Writer {
     /// The value of the header `authorization`.
     tenant: Option<String>,
     is_patient: bool,
+    /// Whether each operation has a request of its own.
+    is_single: bool,
     /// The least time between the starts of two requests.
     period: Duration,
     due: Option<Instant>,
@@ -53,6 +57,38 @@ struct Operation {
     number: u64,
     /// Whether the document existed before.
     is_old: bool,
+}
+
+impl Operation {
+    /// Begins the request for this operation alone, given the URL of bulk requests.
+    fn request(&self, url: &str, body: &str) -> Result<Builder> {
+        let id = self.id.as_deref();
+        let (method, path) = match (self.action, id) {
+            ("delete", Some(id)) => (Method::DELETE, format!("/_doc/{id}")),
+            ("update", Some(id)) => (Method::POST, format!("/_update/{id}")),
+            ("create", Some(id)) => (Method::PUT, format!("/_create/{id}")),
+            (_, Some(id)) => (Method::PUT, format!("/_doc/{id}")),
+            (_, None) => (Method::POST, "/_doc".to_owned()),
+        };
+        let request = Request::builder().method(method).uri(url.replacen("/_bulk", &path, 1));
+        Ok(if body.lines().count() > 1 { request.header("content-type", "application/json") } else { request })
+    }
+
+    /// Returns the answer to that request as the answer to a bulk request of this operation. A failure that is not the
+    /// cluster's or the filter's stays as it is.
+    fn as_item(&self, response: Response) -> Response {
+        let Ok(mut fields) = response.json() else { return response };
+        let status = response.status.as_u16();
+        if fields.get("error").is_some() {
+            fields = json!({"_id": self.id, "error": fields.get("error")});
+        }
+        let is_failed = fields.get("error").is_some();
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("status".to_owned(), status.into());
+        }
+        let body = json!({"errors": is_failed, "items": [{self.action: fields}]}).to_string().into();
+        Response { status: StatusCode::OK, body, ..response }
+    }
 }
 
 enum Told {
@@ -86,6 +122,7 @@ impl Writer {
             habit: Habit::Everything,
             tenant: None,
             is_patient: false,
+            is_single: false,
             period: Duration::ZERO,
             due: None,
             next: number << 32,
@@ -107,6 +144,11 @@ impl Writer {
     /// Limits the writer to new documents.
     pub fn appending(self) -> Self {
         Self { habit: Habit::Appending, ..self }
+    }
+
+    /// Makes the writer send one document at a time, in a request of its own.
+    pub fn single(self) -> Self {
+        Self { is_single: true, operations: 1..=1, ..self }
     }
 
     /// Sets the tenant that the requests authenticate as.
@@ -143,14 +185,14 @@ impl Writer {
         let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
         tally.requests.add(1);
         let begun = Instant::now();
-        let mut answer = self.send(&body).await;
+        let mut answer = self.send(&operations, &body).await;
         tally.took(begun.elapsed());
         let mut attempts = 0;
         while self.is_patient && is_unknown(&answer) && attempts < ATTEMPTS {
             tally.repeated.add(1);
             attempts += 1;
             tokio::time::sleep(PATIENCE).await;
-            answer = self.send(&body).await;
+            answer = self.send(&operations, &body).await;
         }
         match answer {
             Ok(response) => self.read(operations, &response, tally),
@@ -165,9 +207,17 @@ impl Writer {
         }
     }
 
-    async fn send(&self, body: &str) -> Result<Response> {
+    async fn send(&self, operations: &[Operation], body: &str) -> Result<Response> {
         let headers: Vec<_> = self.tenant.iter().map(|tenant| ("authorization", tenant.as_str())).collect();
-        self.client.send(bulk_request(&self.url, &headers, body.to_owned())?).await
+        match operations {
+            [operation] if self.is_single => {
+                let request = operation.request(&self.url, body)?;
+                let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+                let document = body.lines().nth(1).unwrap_or_default().to_owned();
+                Ok(operation.as_item(self.client.send(request.body(document.into())?).await?))
+            }
+            _ => self.client.send(bulk_request(&self.url, &headers, body.to_owned())?).await,
+        }
     }
 
     fn choose(&mut self) -> Operation {

@@ -20,24 +20,29 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_survives_connections_reset_before_and_within_answers() -> Result<()> {
-    let plan = Plan::new("answers broken off").index("mixed", json!({})).index("idempotent", json!({}));
-    let scene = plan.cut().start().await?;
+    let plan = ["mixed", "idempotent", "single"].into_iter();
+    let plan = plan.fold(Plan::new("answers broken off"), |plan, index| plan.index(index, json!({})));
+    let scene = plan.config("single_documents", json!(true)).cut().start().await?;
     let mut mixed = scene.load("mixed", "");
     let mut idempotent = Load::start("idempotent", scene.writers("idempotent", "").map(Writer::idempotent));
+    let mut single = Load::start("single", scene.writers("single", "").map(Writer::appending).map(Writer::single));
     let (mixed_before, idempotent_before) = (mixed.steady_rate().await?, idempotent.steady_rate().await?);
+    let single_before = single.steady_rate().await?;
     scene.cutters.iter().for_each(|cutter| cutter.cut(7));
     let cuts = || scene.cutters.iter().map(Cutter::cuts).sum::<usize>();
     wait::until(LIMIT, "answers to both loads are broken off", async || {
         let retried = scene.counted("batches_retried_total").await?;
-        let unknown = mixed.tally.failed().contains_key(&503);
+        let unknown = [&mixed, &single].into_iter().all(|load| load.tally.failed().contains_key(&503));
         Ok((cuts() >= 60 && unknown && retried >= 10).then_some(()))
     })
     .await?;
     scene.cutters.iter().for_each(|cutter| cutter.cut(0));
     let recovered = mixed.recovers(mixed_before).await?.max(idempotent.recovers(idempotent_before).await?);
+    let recovered = recovered.max(single.recovers(single_before).await?);
+    ensure!(scene.counted("single_documents_total").await? > 100, "no single documents were merged");
     let retried = scene.counted("batches_retried_total").await?;
     println!("answers broken off: {} connections reset, {retried} batches retried", cuts());
-    for tally in scene.end(vec![mixed, idempotent], recovered).await? {
+    for tally in scene.end(vec![mixed, idempotent, single], recovered).await? {
         tally.check(&[503])?;
     }
     Ok(())

@@ -87,7 +87,8 @@ fn each_alert_fires_only_when_it_should() {
     assert_success(&["test", "rules", "rules.test.yaml"]);
 }
 
-/// Returns broken variants of a rule: one never fires, one fires at once, and one fires below each threshold.
+/// Returns broken variants of a rule: one never fires, one fires at once, one fires below each threshold, and one does
+/// not tell the search clusters of an Envoy apart.
 fn broken(rule: &Rule) -> Vec<Value> {
     let with = |field: &str, value: Value| {
         let mut broken = rule.json.clone();
@@ -98,6 +99,9 @@ fn broken(rule: &Rule) -> Vec<Value> {
     let mut all = vec![with("expr", json!(format!("({expression}) and on () vector(0) > 1")))];
     if rule.json.get("for").is_some() {
         all.push(with("for", json!("0s")));
+    }
+    if expression.contains(", coordinator") {
+        all.push(with("expr", json!(expression.replace(", coordinator", ""))));
     }
     for (place, _) in expression.match_indices(" > ") {
         let (before, after) = expression.split_at(place + 3);

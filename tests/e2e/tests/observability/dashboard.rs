@@ -10,16 +10,16 @@ use tempfile::TempDir;
 
 use crate::example;
 
-/// The values of Grafana's variables when all jobs and Envoys are selected, and of its intervals.
-const VARIABLES: [(&str, &str); 4] =
-    [("$__rate_interval", "20s"), ("$__range", "5m"), ("$instance", ".+"), ("$job", ".+")];
+/// The values of Grafana's variables when all jobs, Envoys and search clusters are selected, and of its intervals.
+const VARIABLES: [(&str, &str); 5] =
+    [("$__rate_interval", "20s"), ("$__range", "5m"), ("$instance", ".+"), ("$job", ".+"), ("$coordinator", ".+")];
 
 /// The JSON that Grafana imports.
 pub struct Dashboard(Value);
 
 /// A query of a panel.
 pub struct Target {
-    /// The PromQL expression, with all jobs and Envoys selected.
+    /// The PromQL expression, with all jobs, Envoys and search clusters selected.
     pub expression: String,
     /// The labels in the legend's format, which has `{{label}}` for a label's value.
     pub legend_labels: Vec<String>,
@@ -130,14 +130,21 @@ fn all_queries_use_the_variables() {
     let source = json!({"type": "prometheus", "uid": "${datasource}"});
     let names: Vec<&Value> =
         dashboard.0["templating"]["list"].as_array().unwrap().iter().map(|variable| &variable["name"]).collect();
-    assert_eq!(names, ["datasource", "job", "instance"]);
+    assert_eq!(names, ["datasource", "job", "instance", "coordinator"]);
     for panel in dashboard.panels() {
         assert_eq!(panel["datasource"], source, "{}", panel["title"]);
         for target in panel["targets"].as_array().unwrap() {
             assert_eq!(target["datasource"], source, "{}", panel["title"]);
             let expression = target["expr"].as_str().unwrap();
-            let selectors = expression.matches('{').count();
-            assert_eq!(expression.matches(r#"job=~"$job", instance=~"$instance"}"#).count(), selectors, "{expression}");
+            for selector in expression.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+                // Envoy's own metrics have no search cluster.
+                let selector = match expression.contains("envoy_") {
+                    true => Some(selector),
+                    false => selector.strip_suffix(r#", coordinator=~"$coordinator""#),
+                };
+                let uses_all = selector.is_some_and(|rest| rest.ends_with(r#"job=~"$job", instance=~"$instance""#));
+                assert!(uses_all, "{expression}");
+            }
         }
     }
 }

@@ -178,7 +178,18 @@ async fn every_panel_has_data(prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// Returns the labels of each of the filter's metrics in an Envoy, with the values of the filter's own labels.
+/// The counters of events that depend on chance, so that not every upstream or reason has one.
+const BY_CHANCE: [&str; 6] = [
+    "bulk_reshuffle_batches_late_total",
+    "bulk_reshuffle_batches_redirected_total",
+    "bulk_reshuffle_batches_retried_total",
+    "bulk_reshuffle_batches_separated_total",
+    "bulk_reshuffle_operations_unknown_total",
+    "bulk_reshuffle_slots_halved_total",
+];
+
+/// Returns the labels of each of the filter's metrics in an Envoy, with the values of the filter's own labels unless they
+/// depend on chance.
 async fn labels(
     prometheus: &Prometheus,
     instance: &str,
@@ -189,12 +200,14 @@ async fn labels(
         let labels = found.entry(name.to_owned()).or_default();
         for (label, value) in series.iter().filter(|(label, _)| *label != "__name__") {
             let values = labels.entry(label.clone()).or_default();
-            let is_common = matches!(label.as_str(), "outcome" | "reason");
-            values.extend(value.as_str().filter(|_| is_common).map(str::to_owned));
-            if label == "upstream" {
+            let value = value.as_str().unwrap_or_default();
+            match label.as_str() {
+                _ if BY_CHANCE.contains(&name) && label != "coordinator" => {}
+                "outcome" | "reason" | "coordinator" => drop(values.insert(value.to_owned())),
                 // Both use the nodes' names, but Istio's proxies write a dash as an underscore.
-                let value = value.as_str().unwrap_or_default().replace('-', "_");
-                values.insert(if value == "any" { "es".into() } else { value });
+                "upstream" if value == "any" => drop(values.insert("es".to_owned())),
+                "upstream" => drop(values.insert(value.replace('-', "_"))),
+                _ => {}
             }
         }
     }

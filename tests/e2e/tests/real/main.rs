@@ -9,6 +9,7 @@ mod documents;
 mod freshness;
 mod gateway;
 mod http2;
+mod isolation;
 mod levels;
 mod missing_ids;
 mod missing_upstream;

@@ -62,9 +62,11 @@ async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
     let told: BTreeSet<&str> = text.lines().collect();
     let mut expected: Vec<_> = batches
         .iter()
-        .map(|(upstream, number)| format!("bulk_reshuffle_batches_total{{upstream=\"{upstream}\"}} {number}"))
+        .map(|(upstream, number)| {
+            format!(r#"bulk_reshuffle_batches_total{{upstream="{upstream}",coordinator="es"}} {number}"#)
+        })
         .collect();
-    let passed = r#"bulk_reshuffle_requests_total{outcome="passed_through",reason="parameter"} 1"#;
+    let passed = r#"bulk_reshuffle_requests_total{outcome="passed_through",reason="parameter",coordinator="es"} 1"#;
     expected.push(passed.to_owned());
     for port in ["plain", "filtered"] {
         let number = stats[&format!("http.{port}.downstream_rq_completed")];
@@ -82,7 +84,7 @@ fn listen(socket: &UdpSocket, sums: &mut BTreeMap<String, u64>) {
     let mut datagram = vec![0; 1 << 16];
     while let Ok(length) = socket.recv(&mut datagram) {
         for line in std::str::from_utf8(&datagram[..length]).unwrap().lines() {
-            // `envoy.a.counter:1|c|#upstream:es-0`, or without the last part.
+            // `envoy.a.counter:1|c|#upstream:es-0,coordinator:es`, or without the last part.
             let (name, rest) = line.split_once(':').unwrap();
             let mut parts = rest.split('|');
             let (value, kind, tags) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap_or_default());
@@ -93,8 +95,8 @@ fn listen(socket: &UdpSocket, sums: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// Checks that statsd receives the batches of each upstream under names with this infix.
-async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) {
+/// Checks that statsd receives the batches of each upstream under names with these signs before the labels.
+async fn check_statsd(name: &str, labels: [&str; 2], replace: impl FnOnce(ShippedFiles) -> ShippedFiles) {
     let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -102,18 +104,19 @@ async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(Shippe
         |files: ShippedFiles| files.port(8125, port).replace("stats_flush_interval: 5s", "stats_flush_interval: 0.1s");
     let (scene, _received, _) = start(name, |files| replace(quick(files))).await;
     scene.index(name, json!({})).await;
+    let full = |upstream: &str| format!("envoy.{BATCHES}{}{upstream}{}es", labels[0], labels[1]);
     let told = RefCell::new(BTreeMap::new());
     // UDP loses datagrams that are not read in time, so each attempt sends more requests.
     wait::until(Duration::from_secs(20), "statsd receives metrics of all upstreams", async || {
         scene.bulk(&documents(name)).await.ok()?;
         listen(&socket, &mut told.borrow_mut());
-        let number = |node| told.borrow().get(&format!("envoy.{BATCHES}{of_upstream}es-{node}")).copied();
+        let number = |node| told.borrow().get(&full(&format!("es-{node}"))).copied();
         Ok((0..3).all(|node| number(node) > Some(0)).then_some(()))
     })
     .await
     .unwrap();
     for (upstream, batches) in scene.by_upstream("batches").await {
-        let told = told.borrow()[&format!("envoy.{BATCHES}{of_upstream}{upstream}")];
+        let told = told.borrow()[&full(&upstream)];
         assert!(told <= batches, "{upstream}: {told} of {batches}");
     }
     scene.end().await;
@@ -121,7 +124,7 @@ async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(Shippe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statsd_receives_metrics_with_and_without_tags() {
-    check_statsd("rollout-dogstatsd", "#upstream:", |files| files).await;
+    check_statsd("rollout-dogstatsd", ["#upstream:", ",coordinator:"], |files| files).await;
     // As a comment in the file describes.
     let without_tags = |files: ShippedFiles| {
         files
@@ -129,5 +132,5 @@ async fn statsd_receives_metrics_with_and_without_tags() {
             .replace("v3.DogStatsdSink", "v3.StatsdSink")
             .replace("      max_bytes_per_datagram: 1432\n", "")
     };
-    check_statsd("rollout-statsd", ".upstream.", without_tags).await;
+    check_statsd("rollout-statsd", [".upstream.", ".coordinator."], without_tags).await;
 }

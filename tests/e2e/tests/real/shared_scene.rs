@@ -17,6 +17,23 @@ pub async fn nodes(distribution: Distribution) -> Nodes {
     CLUSTERS.nodes(distribution.name(), distribution, crate::PROFILE).await.unwrap()
 }
 
+/// Lends the cluster that no other test uses at the same time. Its nodes have the same names as those of the shared one.
+pub async fn lend_alone() -> LentCluster {
+    CLUSTERS.lend("alone", distribution(), crate::PROFILE, &json!({})).await.unwrap()
+}
+
+/// Creates an index with explicit mappings at the node with this URL, in place of an earlier one.
+pub async fn create_index(client: &Client, node: &str, name: &str, settings: Value) {
+    let mut whole = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
+    whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    let index = json!({"settings": whole, "mappings": {"properties": {
+        "n": {"type": "integer"}, "text": {"type": "keyword", "index": false, "doc_values": false},
+    }}});
+    let url = format!("{node}/{name}");
+    client.delete(&url).await.unwrap();
+    client.put_json(&url, &index).await.unwrap().ok().unwrap();
+}
+
 /// Returns the default distribution of the tests: `DISTRIBUTION` of the environment, or OpenSearch 2.
 pub fn distribution() -> Distribution {
     std::env::var("DISTRIBUTION").map_or_else(|_| Distribution::default(), |name| name.parse().unwrap())
@@ -156,13 +173,7 @@ impl SharedScene {
 
     /// Creates an index with explicit mappings.
     pub async fn create_index(&self, name: &str, settings: Value) {
-        let mut whole = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
-        whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-        let index = json!({"settings": whole, "mappings": {"properties": {
-            "n": {"type": "integer"}, "text": {"type": "keyword", "index": false, "doc_values": false},
-        }}});
-        self.client.delete(&self.direct(0, &format!("/{name}"))).await.unwrap();
-        self.client.put_json(&self.direct(0, &format!("/{name}")), &index).await.unwrap().ok().unwrap();
+        create_index(&self.client, &self.direct(0, ""), name, settings).await;
     }
 
     /// Waits until operations on all shards of an index or alias are split.

@@ -100,14 +100,14 @@ mod tests {
     fn names_end_with_the_labels() {
         let upstreams = upstreams();
         let name = |counter: Counter| counter.name(&upstreams);
-        assert_eq!(name(Counter::Operations), "bulk_reshuffle_operations_total");
+        assert_eq!(name(Counter::Operations), "bulk_reshuffle_operations_total.coordinator.es");
         assert_eq!(
             name(Counter::RequestsPassedThrough(PassThrough::NoState)),
-            "bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state"
+            "bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state.coordinator.es"
         );
         assert_eq!(
             name(Counter::BatchesRetriedBusy(UpstreamId::COORDINATOR)),
-            "bulk_reshuffle_batches_retried_total.reason.busy.upstream.es"
+            "bulk_reshuffle_batches_retried_total.reason.busy.upstream.es.coordinator.es"
         );
     }
 

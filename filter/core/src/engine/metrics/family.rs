@@ -46,6 +46,8 @@ pub enum Label {
     Reason,
     /// An Envoy cluster: a node's own, or the coordinator.
     Upstream,
+    /// The coordinator of the filter whose metric it is. It tells the search clusters of one Envoy apart.
+    Coordinator,
 }
 
 impl Label {
@@ -55,6 +57,7 @@ impl Label {
             Self::Outcome => "outcome",
             Self::Reason => "reason",
             Self::Upstream => "upstream",
+            Self::Coordinator => "coordinator",
         }
     }
 }
@@ -70,7 +73,7 @@ macro_rules! families {
             pub static $constant: Family = Family {
                 name: concat!("bulk_reshuffle_", $name),
                 kind: $kind,
-                labels: &[$(Label::$label),*],
+                labels: &[$(Label::$label,)* Label::Coordinator],
                 help: $help,
             };
         )*

@@ -45,15 +45,15 @@ mod tests {
         let gauges: Vec<Gauge> = Gauge::all(upstreams.ids()).collect();
         for gauge in &gauges {
             assert!(matches!(gauge.family().kind, Kind::Gauge(_)), "{gauge:?}");
-            assert_eq!(
-                gauge.family().labels.contains(&Label::Upstream),
-                !gauge.labels(&upstreams).is_empty(),
-                "{gauge:?}"
-            );
+            let labels: Vec<Label> = gauge.labels(&upstreams).into_iter().map(|(label, _)| label).collect();
+            assert_eq!(labels, gauge.family().labels, "{gauge:?}");
         }
         for family in Families::all().filter(|family| matches!(family.kind, Kind::Gauge(_))) {
             assert!(gauges.iter().any(|gauge| gauge.family().name == family.name), "{}", family.name);
         }
-        assert_eq!(Gauge::HeldBytes(UpstreamId::COORDINATOR).name(&upstreams), "bulk_reshuffle_held_bytes.upstream.es");
+        assert_eq!(
+            Gauge::HeldBytes(UpstreamId::COORDINATOR).name(&upstreams),
+            "bulk_reshuffle_held_bytes.upstream.es.coordinator.es"
+        );
     }
 }

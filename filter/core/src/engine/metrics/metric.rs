@@ -20,7 +20,7 @@ macro_rules! metrics {
         }
 
         impl $kind {
-            /// Returns its name, including its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y`.
+            /// Returns its name, including its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y.coordinator.Z`.
             pub fn name(self, upstreams: &$crate::routing::Upstreams) -> String {
                 $crate::engine::metrics::metric::name(self.family(), &self.labels(upstreams))
             }
@@ -34,12 +34,14 @@ macro_rules! metrics {
 
             fn labels(
                 self,
-                _upstreams: &$crate::routing::Upstreams,
+                upstreams: &$crate::routing::Upstreams,
             ) -> Vec<($crate::engine::metrics::Label, String)> {
+                let coordinator = $crate::engine::metrics::metric::coordinator(upstreams);
                 match self {
                     $(Self::$metric $(($value))? => vec![
                         $(($crate::engine::metrics::Label::$label, $fixed.to_owned()),)?
-                        $($crate::engine::metrics::metric::LabelValue::label($value, _upstreams),)?
+                        $($crate::engine::metrics::metric::LabelValue::label($value, upstreams),)?
+                        coordinator,
                     ],)*
                 }
             }
@@ -97,6 +99,12 @@ impl LabelValue for Unrouted {
     fn label(self, upstreams: &Upstreams) -> (Label, String) {
         PassThrough::Unrouted(self).label(upstreams)
     }
+}
+
+/// Returns the label that all metrics of a filter have in common. It is the last one, and no label's name may follow it:
+/// its value may have dots.
+pub(super) fn coordinator(upstreams: &Upstreams) -> (Label, String) {
+    (Label::Coordinator, upstreams.name(UpstreamId::COORDINATOR).to_string())
 }
 
 /// Returns a metric's name followed by its labels, in the order of the family. Envoy's `stats_tags` extract them again.

@@ -21,7 +21,7 @@ fn harness() -> Harness {
 /// Returns the gauges of one upstream, without their labels.
 fn gauges_of(harness: &Harness, upstream: &str) -> BTreeMap<String, u64> {
     let upstreams = harness.engine.upstreams();
-    let end = format!(".upstream.{upstream}");
+    let end = format!(".upstream.{upstream}.coordinator.es");
     let gauges = harness.engine.gauges().into_iter();
     let of_upstream = gauges.filter_map(|(gauge, value)| {
         let name = gauge.name(upstreams);

@@ -24,7 +24,7 @@ fn figures(harness: &Harness, is_observed: bool) -> BTreeMap<String, u64> {
     let upstreams = harness.engine.upstreams();
     let name = |counter: &Counter| {
         let name = counter.name(upstreams);
-        let name = name.strip_prefix("bulk_reshuffle_").unwrap();
+        let name = name.strip_prefix("bulk_reshuffle_").unwrap().strip_suffix(".coordinator.es").unwrap();
         match (name.strip_prefix("observed_"), is_observed) {
             (Some(name), true) => Some(name.to_owned()),
             (None, false) => Some(name.to_owned()),
