@@ -225,7 +225,7 @@ fn query(rng: &mut Rng, waits: Option<&str>, parameters: Vec<(&str, &str)>, oddi
     let mut query: Vec<String> = waits.map(str::to_owned).into_iter().collect();
     let odd: &[&str] = match oddity {
         Some("parameter") => {
-            &["unknown=1", "routing=", "pipeline=a+b", "_source=true", "refresh=a;b", "op_type=update", "timeout=%zz"]
+            &["unknown=1", "routing=", "pipeline=a;b", "_source=true", "refresh=a;b", "op_type=update", "timeout=%zz"]
         }
         Some("action_line") => &["version=3", "if_seq_no=3", "version_type=external"],
         _ => &[],
