@@ -27,6 +27,10 @@ impl Manifests {
         yaml(&self.0)
     }
 
+    pub fn into_all(self) -> Vec<Value> {
+        self.0
+    }
+
     #[must_use]
     pub fn with(mut self, more: impl IntoIterator<Item = Value>) -> Self {
         self.0.extend(more);
@@ -38,7 +42,7 @@ impl Manifests {
     pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
         let address = json!(address.to_string());
         for gateway in self.all_mut("Gateway") {
-            for server in list_mut(gateway, "/spec/servers")? {
+            for server in list_mut(gateway, "/spec/servers")?.iter_mut().filter(|one| one.get("bind").is_none()) {
                 set_field(server, "bind", &address);
             }
         }
