@@ -117,6 +117,13 @@ impl Folder {
         }))
     }
 
+    /// Adds `components/gateway-api` to a gateway's overlay.
+    pub fn use_gateway_api(&self, overlay: &str) -> Result<()> {
+        const GATEWAY: &str = "../../components/gateway, ";
+        let both = format!("{GATEWAY}../../components/gateway-api, ");
+        self.edit(&format!("overlays/{overlay}/kustomization.yaml"), GATEWAY, &both)
+    }
+
     pub fn add_component(&self, overlay: &str, component: &str) -> Result<()> {
         let (before, after) = ("components: [", format!("components: [../../components/{component}, "));
         self.edit(&format!("overlays/{overlay}/kustomization.yaml"), before, &after)

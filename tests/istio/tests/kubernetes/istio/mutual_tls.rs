@@ -7,6 +7,7 @@ use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::{Map, Value, json};
 
+use super::gateway_api::check_routes;
 use super::{Mesh, Site};
 
 /// The identity of all pods here.
@@ -71,14 +72,21 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     Ok(format!("{proven}; {others}"))
 }
 
-/// Starts a gateway as shipped, and clients with sidecars. Their requests are split, although their certificates differ,
-/// and plain text is refused.
-pub async fn to_gateway(site: &Site, overlay: &'static str) -> Result<String> {
-    let name = &format!("{overlay}-encrypted");
+/// Starts a gateway as shipped, or with `components/gateway-api`, and clients with sidecars. Their requests are split,
+/// although their certificates differ, and plain text is refused.
+pub async fn to_gateway(site: &Site, overlay: &'static str, of_gateway_api: bool) -> Result<String> {
+    let name = &format!("{overlay}-encrypted{}", if of_gateway_api { "-gateway-api" } else { "" });
     site.nodes.make_index(name).await?;
     let show = |folder: &Folder| {
+        const VALUE: &str = "\"certificate: %REQ(x-forwarded-client-cert)%\"";
+        if of_gateway_api {
+            folder.use_gateway_api(overlay)?;
+            let header = "responseHeaderModifier: {remove: [x-bulk-reshuffle-node]";
+            let shown = format!("{header}, set: [{{name: {SHOWN}, value: {VALUE}}}]");
+            return folder.edit("components/gateway-api/route.yaml", header, &shown);
+        }
         let header = "response: {remove: [x-bulk-reshuffle-node]";
-        let shown = format!("{header}, set: {{{SHOWN}: \"certificate: %REQ(x-forwarded-client-cert)%\"}}");
+        let shown = format!("{header}, set: {{{SHOWN}: {VALUE}}}");
         folder.edit("components/gateway/virtual-service.yaml", header, &shown)
     };
     let label = |app: &str| Map::from_iter([("app".to_owned(), json!(app))]);
@@ -109,6 +117,7 @@ pub async fn to_gateway(site: &Site, overlay: &'static str) -> Result<String> {
     ensure!(shown.iter().all(|shown| shown == "certificate:"), "the gateway passes {shown:?} on");
     let plain = Client::new().get(&mesh.url("/")).await;
     ensure!(plain.is_err(), "the gateway accepts plain text: {plain:?}");
+    check_routes(&mesh).await?;
     mesh.end().await?;
     Ok(format!("requests of {} clients with certificates of their own are split; plain text is refused", pods.len()))
 }
