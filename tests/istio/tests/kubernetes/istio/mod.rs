@@ -71,9 +71,11 @@ async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<Istio
     let schemas = ["istio-files", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"];
     Kubernetes::start(tools, run_dir, &schemas, async |api| {
         pages::make_namespace(api).await?;
-        for namespace in [ISTIO_NAMESPACE, NAMESPACE] {
+        let (operators, account) = mutual_tls::OPERATOR;
+        for namespace in [ISTIO_NAMESPACE, NAMESPACE, operators] {
             api.add_namespace(namespace).await?;
         }
+        api.kubectl(&["create", "serviceaccount", account, "--namespace", operators]).await?;
         Istiod::start(tools, &run_dir.join("istiod"), api).await
     })
     .await
