@@ -125,9 +125,9 @@ impl Ledger {
     /// Returns whether a node has certainly refused an operation with 4xx in its last batch, so that nothing of it was
     /// carried out.
     pub fn was_refused(&self, sent: &Sent) -> bool {
-        let batches = sent.calls.iter().filter_map(|key| self.calls.get(key)).filter(|batch| !batch.is_original);
+        let mut batches = sent.calls.iter().filter_map(|key| self.calls.get(key)).filter(|batch| !batch.is_original);
         let has_lost = batches.clone().any(|batch| matches!(batch.ended, Some(Ended::Unknown(_))));
-        match batches.last().and_then(|batch| batch.ended.as_ref()) {
+        match batches.next_back().and_then(|batch| batch.ended.as_ref()) {
             Some(Ended::Refused(response)) => (400..500).contains(&response.status),
             // After a lost attempt, only a failure that the document itself caused is certain.
             Some(Ended::Items(_) | Ended::Lie(_)) if has_lost => {
