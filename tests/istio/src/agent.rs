@@ -40,7 +40,7 @@ pub(crate) async fn start_agent(
         .arg("--log_output_level=default:info,wasm:debug")
         .env("PROXY_CONFIG", proxy_config(tools, &discovery, admin, status).to_string())
         .envs([("POD_NAME", &pod.name), ("POD_NAMESPACE", &pod.namespace)])
-        .envs([("INSTANCE_IP", pod.address.to_string()), ("SERVICE_ACCOUNT", "default".to_owned())])
+        .envs([("INSTANCE_IP", pod.address.to_string()), ("SERVICE_ACCOUNT", pod.account.clone())])
         .env("ISTIO_METAJSON_LABELS", Value::Object(pod.labels.clone()).to_string())
         .envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_INTERCEPTION_MODE", "NONE")])
         .envs([("ISTIO_META_WORKLOAD_NAME", &pod.name), ("CA_ADDR", &discovery)])
@@ -79,8 +79,8 @@ async fn write_files(tools: &Tools, run_dir: &Path, pod: &Pod, api: &ApiServer) 
     let bootstrap = tools.folder("istio-files")?.join("envoy_bootstrap.json");
     fs::copy(bootstrap, folder("var/lib/istio/envoy")?.join("envoy_bootstrap_tmpl.json"))?;
     let namespace = ["--namespace", &pod.namespace];
-    let token = ["create", "token", "default", "--audience=istio-ca", "--bound-object-kind=Pod", "--bound-object-name"];
-    let token = api.kubectl(&[&token[..], &[&pod.name], &namespace].concat()).await?;
+    let token = ["create", "token", &pod.account, "--audience=istio-ca", "--bound-object-kind=Pod"];
+    let token = api.kubectl(&[&token[..], &["--bound-object-name", &pod.name], &namespace].concat()).await?;
     fs::write(folder("var/run/secrets/tokens")?.join("istio-token"), token.trim())?;
     let root = ["get", "configmap", "istio-ca-root-cert", "--output=jsonpath={.data.root-cert\\.pem}"];
     let root = [&root[..], &namespace].concat();

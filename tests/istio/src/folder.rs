@@ -99,8 +99,29 @@ impl Folder {
     pub fn set_addresses(&self, pods: &[Pod]) -> Result<()> {
         let address = |pod: &Pod| (pod.name.clone(), json!(format!("{}:{}", pod.address, Nodes::PORT)));
         let addresses: Map<String, Value> = pods.iter().map(address).collect();
-        let header = self.values()?["filter"]["pluginConfig"]["nodes"]["header"].take();
-        self.configure(&json!({"nodes": {"header": header, "addresses": addresses}}))
+        let mut nodes = self.values()?["filter"]["pluginConfig"]["nodes"].take();
+        nodes["addresses"] = json!(addresses);
+        self.configure(&json!({"nodes": nodes}))
+    }
+
+    /// Adds `components/state-credentials` with the Secret mounted at another folder, and configures the filter for it.
+    pub fn take_credentials(&self, overlay: &str, mounted: &Path) -> Result<()> {
+        const SHIPPED: &str = "path: /run/secrets/bulk-reshuffle";
+        self.add_component(overlay, "state-credentials")?;
+        let (file, mounted) = ("components/state-credentials/state.yaml", mounted.display());
+        self.edit(file, &format!("{SHIPPED}/"), &format!("path: {mounted}/"))?;
+        self.edit(file, &format!("{SHIPPED}}}"), &format!("path: {mounted}}}"))?;
+        self.configure(&json!({
+            "nodes": {"header": "x-bulk-reshuffle-node", "check": false},
+            "cluster_state": {"upstream": "outbound|9200||state.es.internal"},
+        }))
+    }
+
+    /// Adds `components/gateway-api` to a gateway's overlay.
+    pub fn use_gateway_api(&self, overlay: &str) -> Result<()> {
+        const GATEWAY: &str = "../../components/gateway, ";
+        let both = format!("{GATEWAY}../../components/gateway-api, ");
+        self.edit(&format!("overlays/{overlay}/kustomization.yaml"), GATEWAY, &both)
     }
 
     pub fn add_component(&self, overlay: &str, component: &str) -> Result<()> {

@@ -54,7 +54,7 @@ impl Istiod {
             .arg("--shutdownDuration=1s")
             .envs([("POD_NAMESPACE", NAMESPACE), ("POD_NAME", "istiod-0"), ("CLUSTER_ID", "Kubernetes")])
             .envs([("REVISION", "default"), ("ENABLE_LEADER_ELECTION", "false")])
-            .envs([("INJECT_ENABLED", "false"), ("PILOT_ENABLE_GATEWAY_API", "false")])
+            .env("INJECT_ENABLED", "false")
             .envs([("VALIDATION_WEBHOOK_CONFIG_NAME", VALIDATOR), ("ISTIOD_CUSTOM_HOST", HOST)])
             // Only Istio's own build of Envoy has these two filters.
             .envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")])

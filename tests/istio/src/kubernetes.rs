@@ -67,7 +67,8 @@ impl<'a> ControlPlane<'a> for &'a Kubernetes<Istiod> {
     /// Adds the pod and replaces all Istio resources of the namespace.
     async fn start(site: &'a Site<Self::Servers>, _folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
         const KINDS: &str = "gateways.networking.istio.io,virtualservices,serviceentries,destinationrules,sidecars,\
-                             envoyfilters,wasmplugins,trafficextensions,peerauthentications,authorizationpolicies";
+                             envoyfilters,wasmplugins,trafficextensions,peerauthentications,authorizationpolicies,\
+                             gateways.gateway.networking.k8s.io,httproutes";
         let api = &site.servers.api;
         api.add_pod(pod).await?;
         let manifests = overlay.bound(pod)?;

@@ -24,6 +24,7 @@ mod pod;
 mod process;
 mod proxy;
 mod report;
+mod secret_volume;
 mod site;
 mod traffic;
 mod update;
@@ -45,6 +46,7 @@ pub use overlay::Overlay;
 pub use pod::{Pod, StatefulSet};
 pub use proxy::{Kind, Proxy};
 pub use report::Report;
+pub use secret_volume::SecretVolume;
 pub use site::{NAMESPACE, Site};
 pub use traffic::{COORDINATOR, Traffic, wide};
 

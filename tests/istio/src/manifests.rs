@@ -4,6 +4,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::nodes::Nodes;
+use crate::site::NAMESPACE;
+
 /// Resources in the form that `kubectl apply` takes.
 #[derive(Debug, Clone, Default)]
 pub struct Manifests(Vec<Value>);
@@ -27,6 +30,10 @@ impl Manifests {
         yaml(&self.0)
     }
 
+    pub fn into_all(self) -> Vec<Value> {
+        self.0
+    }
+
     #[must_use]
     pub fn with(mut self, more: impl IntoIterator<Item = Value>) -> Self {
         self.0.extend(more);
@@ -37,10 +44,13 @@ impl Manifests {
     /// that address directly, because nothing here redirects traffic, and all pods use the same ports.
     pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
         let address = json!(address.to_string());
-        for gateway in self.all_mut("Gateway") {
-            for server in list_mut(gateway, "/spec/servers")? {
+        for gateway in self.all_mut("Gateway").filter(|gateway| is_istio(gateway)) {
+            for server in list_mut(gateway, "/spec/servers")?.iter_mut().filter(|one| one.get("bind").is_none()) {
                 set_field(server, "bind", &address);
             }
+        }
+        if self.all("Gateway").any(|gateway| !is_istio(gateway)) {
+            self.0.push(listener_at(&address));
         }
         for sidecar in self.all_mut("Sidecar") {
             // Egress entries without a port have no listener.
@@ -56,9 +66,10 @@ impl Manifests {
     /// Lets gateways listen for plain HTTP.
     pub fn do_without_encryption(&mut self) -> Result<()> {
         for gateway in self.all_mut("Gateway") {
-            for server in list_mut(gateway, "/spec/servers")? {
+            let is_istio = is_istio(gateway);
+            for server in list_mut(gateway, if is_istio { "/spec/servers" } else { "/spec/listeners" })? {
                 server.as_object_mut().and_then(|server| server.remove("tls"));
-                let port = server.get_mut("port").context("a server has no port")?;
+                let port = if is_istio { server.get_mut("port").context("a server has no port")? } else { server };
                 set_field(port, "protocol", &json!("HTTP"));
             }
         }
@@ -90,6 +101,20 @@ pub(crate) fn yaml<'a>(resources: impl IntoIterator<Item = &'a Value>) -> String
     // Without the comments, Kubernetes' reader treats the whole text as JSON.
     let document = |one: &Value| format!("# {}\n{one}", one["kind"]);
     resources.into_iter().map(document).collect::<Vec<_>>().join("\n---\n")
+}
+
+/// Returns a patch that binds a gateway's listener to an address, for which the Gateway API has no field.
+fn listener_at(address: &Value) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1alpha3",
+        "kind": "EnvoyFilter",
+        "metadata": {"name": "listener", "namespace": NAMESPACE},
+        "spec": {"configPatches": [{
+            "applyTo": "LISTENER",
+            "match": {"context": "GATEWAY", "listener": {"portNumber": Nodes::PORT}},
+            "patch": {"operation": "MERGE", "value": {"address": {"socket_address": {"address": address}}}},
+        }]},
+    })
 }
 
 /// Reports whether a resource is of a kind that Istio defines.

@@ -44,6 +44,12 @@ impl Overlay {
         self
     }
 
+    /// Adds another overlay, whose gateway is this pod.
+    pub fn beside(self, other: &Self, gateway: &Pod) -> Result<Self> {
+        let manifests = self.manifests.clone().with(other.bound(gateway)?.into_all()).with([gateway.object()]);
+        Ok(Self { manifests, ..self })
+    }
+
     /// Keeps the gateway's encryption.
     #[must_use]
     pub fn encrypted(self) -> Self {

@@ -13,15 +13,18 @@ use crate::site::NAMESPACE;
 pub struct Pod {
     pub name: String,
     pub namespace: String,
+    /// The service account, which is the pod's identity.
+    pub account: String,
     pub labels: Map<String, Value>,
     pub address: Ipv4Addr,
     pub is_ready: bool,
 }
 
 impl Pod {
-    /// Creates a ready pod with these labels.
+    /// Creates a ready pod with these labels and the namespace's own service account.
     pub fn new(namespace: &str, name: &str, labels: Map<String, Value>, address: Ipv4Addr) -> Self {
-        Self { name: name.into(), namespace: namespace.into(), labels, address, is_ready: true }
+        let (name, namespace) = (name.into(), namespace.into());
+        Self { name, namespace, account: "default".into(), labels, address, is_ready: true }
     }
 
     /// Creates a pod of a StatefulSet, with the labels of the template and those that the controller adds.
@@ -45,7 +48,11 @@ impl Pod {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": self.name, "namespace": self.namespace, "labels": self.labels},
-            "spec": {"nodeName": "node", "serviceAccountName": "default", "containers": [{"name": "main", "image": "none"}]},
+            "spec": {
+                "nodeName": "node",
+                "serviceAccountName": self.account,
+                "containers": [{"name": "main", "image": "none"}],
+            },
             "status": {
                 "phase": "Running",
                 "podIP": address,

@@ -3,8 +3,10 @@ use std::rc::Rc;
 use bulk_reshuffle::engine::{Headers, Response};
 
 use crate::cluster::INGESTED;
+use crate::operation::Operation;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
+use crate::single_document::DocumentAnswer;
 
 /// The predetermined outcome of a call with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +135,22 @@ impl Ending {
         }
     }
 
+    /// Returns the response to a request for a single document, if there is one, built from the item of its operation.
+    pub fn original_response(self, item: Option<&str>, operation: &Operation) -> Option<Response> {
+        match self {
+            Self::Items => {
+                let DocumentAnswer { status, location, body } = DocumentAnswer::of(item?, operation)?;
+                // The item in the batch's answer lacks this.
+                let body = body.replacen('{', r#"{"itself":true,"#, 1).into_bytes();
+                let location = location.map(|location| (LOCATION.to_owned(), location));
+                let headers = headers("application/json").iter().cloned().chain(location).collect();
+                Some(Response { status, headers, body })
+            }
+            Self::Lie(_) => Some(Lie::Page.response(&[])),
+            other => other.response(&[]),
+        }
+    }
+
     /// Returns the response to the call, if there is one, built from the node's items.
     pub fn response(self, items: &[String]) -> Option<Response> {
         match self {
@@ -200,6 +218,9 @@ fn other_action(item: &str) -> String {
 
 /// A header for warnings, of which each node may add one.
 pub const WARNING: &str = "warning";
+
+/// A header with the path of a new document.
+pub const LOCATION: &str = "location";
 
 /// A header that identifies an answer.
 pub const CALL: &str = "x-call";

@@ -78,7 +78,10 @@ impl Harness {
                 Command::Reply { request, response } => {
                     let number = request.0 as usize;
                     self.trace.add(self.now, || format!("  request {number} is answered with {}", response.status));
-                    self.ledger.replied(number, &response)?;
+                    let was_original = self.ledger.replied(number, &response)?;
+                    if was_original {
+                        self.coverage.count(&format!("document: answered by the original {}", response.status));
+                    }
                     self.coverage.count(&format!("reply: {}", response.status));
                     self.count_errors(&response.body);
                     answered.push(number);
@@ -168,7 +171,7 @@ impl Harness {
 
     fn take_metrics(&mut self, engine: usize, passed: Option<(usize, u64)>) -> Result<(), Violation> {
         let metrics = self.machine(engine)?.engine.take_events().counts;
-        let mut has_reason = false;
+        let (mut has_reason, mut refused) = (false, 0);
         for (metric, times) in metrics {
             match (metric, passed) {
                 (Counter::RequestsPassedThrough(why), Some((number, left))) => {
@@ -182,6 +185,8 @@ impl Harness {
                     })?;
                     self.coverage.add("passed through: header_pause", times);
                 }
+                (Counter::DocumentsMerged, _) => self.coverage.add("document: merged", times),
+                (Counter::DocumentsRefused, _) => refused = times,
                 (Counter::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
                 (Counter::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
                 (Counter::StateLoads, _) => self.coverage.add("state: loaded", times),
@@ -193,9 +198,13 @@ impl Harness {
                 _ => {}
             }
         }
+        self.ledger.check_originals(refused)?;
         let Some((number, _)) = passed.filter(|_| !has_reason) else { return Ok(()) };
+        let disturbed = self.ledger.disturbed;
         let request = self.ledger.request(number)?;
-        let may_be = request.client.oddity == Some(NO_BULK) || request.let_go.is_some();
+        let may_be = request.client.oddity == Some(NO_BULK)
+            || request.let_go.is_some()
+            || (disturbed && request.client.document.is_some());
         Violation::unless(may_be, Promise::PassedWhole, || {
             format!("request {number} passed through and was not counted")
         })

@@ -13,6 +13,7 @@ use crate::harness::Harness;
 use crate::layout;
 use crate::ledger::{Batch, CallKey, Ledger};
 use crate::rng::Rng;
+use crate::single_document::path_of;
 use crate::violation::{Promise, Violation};
 
 #[derive(Debug, Default)]
@@ -40,10 +41,15 @@ fn more_headers(rng: &mut Rng, key: CallKey) -> Vec<(String, String)> {
     headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Returns whether a call asks for the cluster's state.
+pub fn is_query(call: &Call) -> bool {
+    call.headers.iter().any(|(name, value)| name == ":method" && value == "GET")
+}
+
 impl Harness {
     pub fn call(&mut self, engine: usize, call: Call) -> Result<(), Violation> {
         let key = (engine, call.id);
-        if call.body.is_empty() {
+        if is_query(&call) {
             return self.ask(key, &call);
         }
         self.ledger.sent(key, &call, &self.cluster, self.now)?;
@@ -71,7 +77,7 @@ impl Harness {
 
     fn draw_outcome(&mut self, key: CallKey) -> CallOutcome {
         let Ledger { operations, requests, calls, .. } = &self.ledger;
-        let Batch { again, markers, .. } = &calls[&key];
+        let Batch { again, markers, is_original, .. } = &calls[&key];
         let sent: Vec<_> = markers.iter().map(|marker| &operations[*marker]).collect();
         let senders: BTreeSet<_> = sent.iter().map(|sent| sent.request).collect();
         let clients: Vec<_> = senders.iter().map(|number| &requests[*number].client).collect();
@@ -81,6 +87,12 @@ impl Harness {
         }
         if differ(|one, other| one.zipped != other.zipped) {
             self.coverage.count("batch: of zipped and plain requests");
+        }
+        if differ(|one, other| one.document.is_some() != other.document.is_some()) {
+            self.coverage.count("batch: of documents and bulk requests");
+        }
+        if *is_original {
+            self.coverage.count("document: refused, sent itself");
         }
         if sent.iter().any(|sent| sent.operation.is_conditional) {
             self.coverage.count("batch: with conditional operations");
@@ -105,7 +117,9 @@ impl Harness {
     /// Delivers a batch to its node.
     pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(outcome) = self.calls.batches.get(&key).map(|batch| batch.outcome) else { return Ok(()) };
-        let markers = self.ledger.calls[&key].markers.clone();
+        let Batch { markers, is_original, .. } = &self.ledger.calls[&key];
+        let (markers, is_original) = (markers.clone(), *is_original);
+        let first = markers.first().copied().unwrap_or_default();
         let slow = self.scenario.slow;
         let is_slow = outcome.carried_out
             && slow.delay > 0
@@ -137,7 +151,14 @@ impl Harness {
         }
         if let Some(batch) = self.calls.batches.get_mut(&key) {
             let headers = more_headers(&mut self.rng, key);
-            batch.response = outcome.ending.response(&items).map(|mut response| {
+            let response = match is_original {
+                true => {
+                    let operation = &self.ledger.operations[first].operation;
+                    outcome.ending.original_response(items.first().map(String::as_str), operation)
+                }
+                false => outcome.ending.response(&items),
+            };
+            batch.response = response.map(|mut response| {
                 response.headers = response.headers.iter().cloned().chain(headers).collect();
                 Rc::new(response)
             });
@@ -172,8 +193,7 @@ impl Harness {
 
     /// Sends an engine's query for the cluster's state.
     fn ask(&mut self, key: CallKey, call: &Call) -> Result<(), Violation> {
-        let path = call.headers.iter().find(|(name, _)| name == ":path");
-        let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
+        let path = path_of(call).to_owned();
         if layout::is_overview(&path) {
             self.asked = self.asked.saturating_add(1);
         }

@@ -33,6 +33,9 @@ pub struct Client {
     pub bodiless: bool,
     /// Whether nodes refuse every batch that contains it.
     pub poisoned: bool,
+    /// The headers on which a server could act, as the client sends them, if it writes a single document. The key is
+    /// then that of the batch.
+    pub document: Option<Key>,
 }
 
 /// The headers on which a server could act, sorted by name.
@@ -45,7 +48,7 @@ pub const NO_BULK: &str = "no_bulk";
 pub const ROUTE: &str = "route";
 
 /// A compressed body that is damaged.
-const GZIP: &str = "gzip";
+pub const GZIP: &str = "gzip";
 
 /// A compressed body that is far too large for every engine.
 pub const BOMB: &str = "bomb";
@@ -95,6 +98,9 @@ const MOST_HEAD: u64 = 8 << 10;
 impl Client {
     /// Generates a request, and adds its operations to `all`.
     pub fn draw(rng: &mut Rng, scenario: &Scenario, all: &mut Vec<Operation>) -> Self {
+        if rng.percent(scenario.documents) {
+            return Self::draw_document(rng, scenario, all);
+        }
         let oddity = rng.percent(scenario.odd).then(|| rng.one_of(ODDITIES));
         let defaults = Defaults {
             name: rng.percent(scenario.callers.saturating_mul(10)).then(|| rng.one_of(&["i", "j", "a"])),
@@ -110,7 +116,8 @@ impl Client {
         let bodiless = oddity == Some("empty") && plain.is_empty();
         let zipped = matches!(oddity, Some(GZIP | BOMB)) || (!bodiless && rng.percent(scenario.zipped));
         let body = if zipped { zipped_body(rng, &plain, oddity) } else { plain.clone() };
-        let (mut key, mut headers) = headers(rng, scenario, &defaults, oddity, body.len());
+        let line = request_line(rng, scenario, &defaults, oddity);
+        let (mut key, mut headers) = headers(rng, scenario, line, oddity, body.len());
         let refreshes = key.iter().any(|(_, value)| value.contains("refresh="));
         if refreshes
             && all.get(operations.clone()).is_some_and(|all| all.iter().any(|one| one.action == Action::Update))
@@ -118,14 +125,14 @@ impl Client {
             // It shares no batch: an item that changes nothing tells whether its batch has refreshed the shard.
             key.push((ALONE.to_owned(), first.to_string()));
         }
-        if zipped && oddity != Some("content_encoding") {
-            headers.push(("content-encoding".to_owned(), rng.one_of(&["gzip", "gzip", "GZIP"]).into()));
+        if zipped {
+            declare_zipped(rng, &mut headers);
         }
         let filter_path = if rng.percent(scenario.filtered) { rng.one_of(FILTER_PATHS) } else { "" };
         ask_for(&mut headers, filter_path, oddity);
         let filter_path = FilterPath::parse(filter_path).unwrap_or_default();
         let (plain, poisoned) = (plain.len() as u64, rng.percent(scenario.poisoned));
-        Self { headers, key, body, plain, zipped, filter_path, operations, oddity, bodiless, poisoned }
+        Self { headers, key, body, plain, zipped, filter_path, operations, oddity, bodiless, poisoned, document: None }
     }
 
     /// Returns the approximate maximum memory that it may need, in bytes: for the request, for the items of its answer,
@@ -175,7 +182,7 @@ fn body(rng: &mut Rng, operations: &[Operation], oddity: Option<&str>) -> Vec<u8
 }
 
 /// Returns a compressed body, possibly damaged.
-fn zipped_body(rng: &mut Rng, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
+pub fn zipped_body(rng: &mut Rng, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
     let mut body = gzip(plain);
     if oddity == Some(GZIP) {
         match rng.up_to(3) {
@@ -188,6 +195,13 @@ fn zipped_body(rng: &mut Rng, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
     body
 }
 
+/// Adds the header that declares a compressed body, unless there is another one.
+pub fn declare_zipped(rng: &mut Rng, headers: &mut Vec<(String, Vec<u8>)>) {
+    if headers.iter().all(|(name, _)| name != "content-encoding") {
+        headers.push(("content-encoding".to_owned(), rng.one_of(&["gzip", "gzip", "GZIP"]).into()));
+    }
+}
+
 fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     // Writing to memory cannot fail.
@@ -195,7 +209,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 }
 
 /// Adds the parameter `filter_path`. It does not distinguish callers.
-fn ask_for(headers: &mut [(String, Vec<u8>)], filter_path: &str, oddity: Option<&str>) {
+pub fn ask_for(headers: &mut [(String, Vec<u8>)], filter_path: &str, oddity: Option<&str>) {
     let Some((_, path)) = headers.iter_mut().find(|(name, _)| name == ":path") else { return };
     if filter_path.is_empty() || oddity == Some("parameter") {
         return;
@@ -232,24 +246,26 @@ fn odd_lines(rng: &mut Rng, oddity: Option<&str>) -> String {
     format!("{line}\n")
 }
 
-/// Returns the headers that distinguish callers, and all headers, which include some on which no server acts.
-fn headers(
-    rng: &mut Rng,
-    scenario: &Scenario,
-    defaults: &Defaults,
-    oddity: Option<&str>,
-    length: usize,
-) -> (Key, Vec<(String, Vec<u8>)>) {
+/// Returns the method, the path and the content type of a bulk request.
+fn request_line(rng: &mut Rng, scenario: &Scenario, defaults: &Defaults, oddity: Option<&str>) -> [String; 3] {
     let (methods, types) = match scenario.callers {
+        0..=2 if scenario.documents > 0 => (["POST"; 2], ["application/json"; 2]),
         0..=2 => (["POST"; 2], ["application/x-ndjson"; 2]),
         _ => (["POST", "PUT"], ["application/x-ndjson", "application/json"]),
     };
-    let mut key = vec![
-        (":authority", "search".to_owned()),
-        (":method", rng.one_of(&methods).to_owned()),
-        (":path", path(rng, scenario, defaults, oddity)),
-        ("content-type", rng.one_of(&types).to_owned()),
-    ];
+    [rng.one_of(&methods).to_owned(), path(rng, scenario, defaults, oddity), rng.one_of(&types).to_owned()]
+}
+
+/// Returns the headers that distinguish callers, and all headers, which include some on which no server acts.
+pub fn headers(
+    rng: &mut Rng,
+    scenario: &Scenario,
+    [method, path, content_type]: [String; 3],
+    oddity: Option<&str>,
+    length: usize,
+) -> (Key, Vec<(String, Vec<u8>)>) {
+    let mut key =
+        vec![(":authority", "search".to_owned()), (":method", method), (":path", path), ("content-type", content_type)];
     match rng.up_to(scenario.callers) {
         0 => {}
         caller => key.push(("authorization", format!("Basic caller{caller}"))),
@@ -292,15 +308,12 @@ fn path(rng: &mut Rng, scenario: &Scenario, defaults: &Defaults, oddity: Option<
         path = rng.one_of(&["/i/_doc/_bulk", "/i%2Cj/_bulk", "//_bulk"]).to_owned();
     }
     if oddity == Some(NO_BULK) {
-        path = rng.one_of(&["/_search", "/_bulk/x", "/i/_doc/1"]).to_owned();
+        let other = if scenario.documents > 0 { "/i/_update/1" } else { "/i/_doc/1" };
+        path = rng.one_of(&["/_search", "/_bulk/x", other]).to_owned();
     }
     let mut query: Vec<String> = Vec::new();
     query.extend(defaults.routing.map(|routing| format!("routing={routing}")));
-    if scenario.callers > 2 && rng.percent(20) {
-        query.push(rng.one_of(&["refresh=true", "timeout=1m", "refresh=wait_for&wait_for_active_shards=1"]).to_owned());
-    } else if rng.percent(scenario.waiters) {
-        query.push(rng.one_of(&["refresh=wait_for", "wait_for_active_shards=all"]).to_owned());
-    }
+    query.extend(wait(rng, scenario).map(str::to_owned));
     if oddity == Some("parameter") {
         query.push(
             rng.one_of(&["filter_path=-items.**", "format=yaml", "batch_size=1", "routing=%61", "require_alias=yes"])
@@ -308,6 +321,14 @@ fn path(rng: &mut Rng, scenario: &Scenario, defaults: &Defaults, oddity: Option<
         );
     }
     if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+}
+
+/// Returns parameters that are about waiting, if a request has any.
+pub fn wait(rng: &mut Rng, scenario: &Scenario) -> Option<&'static str> {
+    if scenario.callers > 2 && rng.percent(20) {
+        return Some(rng.one_of(&["refresh=true", "timeout=1m", "refresh=wait_for&wait_for_active_shards=1"]));
+    }
+    rng.percent(scenario.waiters).then(|| rng.one_of(&["refresh=wait_for", "wait_for_active_shards=all"]))
 }
 
 fn replace(key: &mut Vec<(&'static str, String)>, oddity: Option<&str>) {

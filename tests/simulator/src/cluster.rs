@@ -5,7 +5,7 @@ use bulk_reshuffle::bulk::Action;
 
 use crate::call_outcome::OVERLOADED;
 use crate::layout::{COORDINATOR, Layout};
-use crate::operation::{Marker, Operation};
+use crate::operation::{MARK, Marker, Operation};
 use crate::rng::Rng;
 
 /// The model of a search cluster: documents in memory, and operations executed one after the other.
@@ -44,6 +44,18 @@ const STORED_IN: &str = "i";
 
 /// The field of an item for which a pipeline ran.
 pub const INGESTED: &str = r#""executed_pipelines":["harmless"]"#;
+
+impl Execution {
+    /// Returns the status of its item if that is a failure.
+    pub fn failure(&self) -> Option<u64> {
+        let (_, status) = self.item.split_once(r#""status":"#).filter(|_| self.has_failed())?;
+        status.split(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.item.contains(r#""error""#)
+    }
+}
 
 impl Cluster {
     pub fn new() -> Self {
@@ -125,7 +137,9 @@ impl Cluster {
             }
             Some((index, added)) => {
                 let routing = added.map(str::to_owned).or(operation.routing.clone());
-                let (status, result) = self.write(operation.action, (index, routing, id.to_owned()));
+                // Ids that differ in their marks mean one document, so that single documents meet others.
+                let id = id.split(MARK).next().unwrap_or_default().to_owned();
+                let (status, result) = self.write(operation.action, (index, routing, id));
                 match status {
                     409 => error(index, 409, "version_conflict_engine_exception"),
                     404 if operation.action == Action::Update => error(index, 404, "document_missing_exception"),

@@ -28,7 +28,7 @@ impl Disturbance {
             flush_threshold_docs: rng.one_of(&[None, Some(0), Some(1), Some(20)]),
             early_release: rng.one_of(&[None, Some(true), Some(false)]),
             missing_id: None,
-            single_documents: None,
+            single_documents: rng.one_of(&[None, None, Some(false)]),
             max_in_flight: rng.one_of(&[None, Some(1), Some(2), Some(50)]),
         })
     }

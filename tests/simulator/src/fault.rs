@@ -46,6 +46,16 @@ faults! {
     SendTwice breaks SentOnce;
     /// Lost batches are treated as unsent.
     ResendLost breaks SentOnce;
+    /// Refused documents are sent themselves twice.
+    SendOriginalsTwice breaks SentOnce;
+    /// Lost batches are treated as refused.
+    RefuseLost breaks SentOnce;
+    /// Refused documents are not sent themselves.
+    KeepOriginals breaks OwnItems;
+    /// Documents that are sent themselves are changed.
+    TouchOriginals breaks SameBytes;
+    /// Replies lose the path of a new document.
+    LoseLocation breaks OwnItems;
     /// Unsent batches are never retried.
     DropResends breaks Drained;
     /// Callers are not distinguished.

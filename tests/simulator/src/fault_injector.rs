@@ -9,7 +9,8 @@ use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, In
 use bulk_reshuffle::routing::SharedData;
 use serde_json::value::RawValue;
 
-use crate::call_outcome::{PRODUCT, WARNING};
+use crate::call_outcome::{LOCATION, PRODUCT, WARNING};
+use crate::calls::is_query;
 use crate::disturbance::Disturbance;
 use crate::fault::Fault;
 use crate::layout::COORDINATOR;
@@ -17,6 +18,7 @@ use crate::memory::FaultySharedData;
 use crate::operation::MADE_ID;
 use crate::rng::Rng;
 use crate::scenario::Settings;
+use crate::single_document::is_original;
 
 /// The real engine with an injected fault. Without a fault it is the engine alone.
 #[derive(Debug)]
@@ -82,6 +84,9 @@ impl FaultInjector {
             (Some(Fault::ForgetLeavers), Input::RequestGone { .. })
             | (Some(Fault::DropResends), Input::CallNotSent { .. }) => return,
             (Some(Fault::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call, has_upstream: true },
+            (Some(Fault::RefuseLost), Input::CallFailed { call }) => {
+                Input::CallAnswered { call, response: Response { status: 401, ..Response::default() } }
+            }
             (Some(fault), Input::RequestHead { request, mut headers, mut route, end }) => {
                 let paths = headers.iter_mut().filter(|(name, _)| name == ":path").map(|(_, path)| path);
                 match fault {
@@ -128,13 +133,13 @@ impl FaultInjector {
                 },
             };
             let altered = match (self.fault, command) {
-                (Some(fault), Command::Call(call)) if !call.body.is_empty() => self.call(fault, call, now),
+                (Some(fault), Command::Call(call)) if !is_query(&call) => self.call(fault, call, now),
                 (Some(fault), Command::Reply { request, response }) => {
                     let response = self.reply(fault, response);
                     self.let_go(fault, Command::Reply { request, response })
                 }
                 (Some(Fault::HoldForEver), Command::Resume { .. }) => None,
-                (Some(Fault::LoseQueries), Command::Call(call)) if call.body.is_empty() => {
+                (Some(Fault::LoseQueries), Command::Call(call)) if is_query(&call) => {
                     self.queries = self.queries.saturating_add(1);
                     (self.queries <= 6).then_some(Command::Call(call))
                 }
@@ -197,7 +202,14 @@ impl FaultInjector {
                 self.engine.handle(Input::CallAnswered { call: call.id, response: made_up(&operations) }, now);
                 return None;
             }
-            Fault::SendTwice => {
+            Fault::KeepOriginals if is_original(&call) => {
+                let response = Response { status: 409, ..Response::default() };
+                self.engine.handle(Input::CallAnswered { call: call.id, response }, now);
+                return None;
+            }
+            Fault::TouchOriginals if is_original(&call) => call.body.push(b' '),
+            Fault::SendOriginalsTwice if !is_original(&call) => {}
+            Fault::SendTwice | Fault::SendOriginalsTwice => {
                 self.more.push_back(Command::Call(Call { id: CallId(call.id.0 | FORGED), ..call.clone() }));
             }
             Fault::SplitBatch if operations.len() > 1 => {
@@ -251,6 +263,7 @@ impl FaultInjector {
             Fault::ReverseItems => response.body = reversed(&body).into_bytes(),
             Fault::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
             Fault::LoseHeaders => response.headers = without(&response.headers, PRODUCT.0),
+            Fault::LoseLocation => response.headers = without(&response.headers, LOCATION),
             Fault::LoseWarnings => response.headers = without(&response.headers, WARNING),
             Fault::RepeatWarnings => {
                 let warning = response.headers.iter().find(|(name, _)| *name == WARNING).cloned();

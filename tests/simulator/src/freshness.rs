@@ -84,6 +84,7 @@ impl Harness {
                 is_conditional: false,
                 piped: false,
                 unproven: false,
+                is_document: false,
             };
             let owner = layout.target(name).and_then(|(index, added)| layout.owner(index, &operation, added).flatten());
             let owner = owner.unwrap_or_else(|| COORDINATOR.to_owned());

@@ -202,7 +202,7 @@ impl Harness {
         let to: Option<&str> = if elsewhere { self.rng.one_of(&[None, Some("es-0")]) } else { Some(COORDINATOR) };
         let route = to.map(Into::into);
         self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, route, end })?;
-        self.begin_body(number)
+        if end { Ok(()) } else { self.begin_body(number) }
     }
 
     /// Starts delivering the body, at once or after a while, unless Envoy holds it back with the headers.

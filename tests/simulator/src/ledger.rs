@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bulk_reshuffle::engine::CallId;
 
 use crate::call_outcome::Ended;
-use crate::client::{Client, Key};
+use crate::client::{Client, GZIP, Key};
 use crate::cluster::{Document, Execution};
 use crate::engine_traffic::{CallerNumber, Class, Destination, EngineTraffic};
 use crate::operation::{Marker, Operation};
@@ -34,6 +34,8 @@ pub struct Ledger {
     /// The headers of each caller.
     pub callers: Vec<Key>,
     pub slow: Slow,
+    /// The number of requests for single documents that were sent themselves and are not counted yet.
+    pub originals: u64,
 }
 
 pub type CallKey = (usize, CallId);
@@ -91,6 +93,8 @@ pub struct Batch {
     pub class: Class,
     /// The operations that were sent.
     pub markers: Vec<Marker>,
+    /// Whether it is a request for a single document itself.
+    pub is_original: bool,
     /// Whether some of it was sent before.
     pub again: bool,
     /// The outcome, once it is over.
@@ -186,6 +190,8 @@ impl Ledger {
     /// left. Without an oddity of the client, the only valid reasons are the engine's knowledge or its lack of room.
     pub fn passed_because(&self, number: usize, reason: &str, left: u64) -> Result<(), Violation> {
         const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
+        /// Fewer refusals are not often.
+        const OFTEN: usize = 16;
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
         let request = &self.requests[number];
         let settings = &self.traffic[request.engine].settings;
@@ -201,6 +207,10 @@ impl Ledger {
             || (reason == "routing_required" && self.lacks_routing(request))
             || (reason == "switched_off" && self.disturbed)
             || (reason == "index_pipeline" && self.has_pipeline(request))
+            || (reason == "unproven_pipeline" && client.document.is_some() && self.has_pipeline(request))
+            || (reason == "often_refused" && self.refused_documents(request) >= OFTEN)
+            // A damaged body may be empty.
+            || (reason == "document_body" && client.document.is_some() && oddity == Some(GZIP))
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
@@ -217,6 +227,17 @@ impl Ledger {
         self.of(request).iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
     }
 
+    /// Returns how many documents were refused that were like that of a request.
+    fn refused_documents(&self, request: &Request) -> usize {
+        let kind = |request: &Request| {
+            let operation = self.of(request).first().map(|sent| (sent.operation.action, sent.operation.name.clone()));
+            (request.engine, request.caller, request.client.document.is_some(), operation)
+        };
+        let like = self.requests.iter().filter(|other| kind(other) == kind(request));
+        let is_original = |sent: &Sent| sent.calls.iter().any(|key| self.calls[key].is_original);
+        like.filter(|other| self.of(other).iter().any(|sent| is_original(sent) || self.was_refused(sent))).count()
+    }
+
     fn has_pipeline(&self, request: &Request) -> bool {
         self.of(request).iter().any(|sent| sent.operation.piped)
     }
@@ -231,6 +252,14 @@ impl Ledger {
     fn has_an_id_twice(&self, request: &Request) -> bool {
         let mut ids = BTreeSet::new();
         !self.of(request).iter().filter_map(|sent| sent.operation.id.as_deref()).all(|id| ids.insert(id))
+    }
+
+    /// Checks that the requests for single documents that were sent themselves are counted once.
+    pub fn check_originals(&mut self, counted: u64) -> Result<(), Violation> {
+        let sent = std::mem::take(&mut self.originals);
+        Violation::unless(sent == counted, Promise::SentOnce, || {
+            format!("{sent} documents were sent themselves, and {counted} are counted as refused")
+        })
     }
 
     /// Checks that at the end each request was answered, or passed through, or its client has left.

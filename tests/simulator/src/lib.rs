@@ -32,6 +32,7 @@ mod rng;
 mod run;
 mod scenario;
 mod sending;
+mod single_document;
 mod trace;
 mod violation;
 

@@ -19,15 +19,21 @@ pub struct Operation {
     pub piped: bool,
     /// Whether that pipeline may change where its document goes.
     pub unproven: bool,
+    /// Whether it is a request for a single document, whose action line the filter writes.
+    pub is_document: bool,
     /// The lines as the client sends them.
     pub text: Vec<u8>,
 }
 
 /// The number of an operation in its run. It is encoded as white space at the end of the action line, which the filter
-/// must not change. It identifies every operation, even one without an id or a source.
+/// must not change. It identifies every operation, even one without an id or a source. In a request for a single
+/// document it follows [`MARK`] at the end of the id. Without an id, the document begins with it.
 pub type Marker = usize;
 
 const MARKER_BITS: u32 = 13;
+
+/// The character before the marker in an id.
+pub const MARK: char = '~';
 
 /// The length of an id that the filter generates, in bytes.
 pub const MADE_ID: usize = 20;
@@ -83,10 +89,7 @@ impl Operation {
         let pipeline =
             (is_written && rng.percent(5)).then(|| rng.one_of(&[layout::HARMLESS, layout::UNPROVEN, "_none"]));
         fields.extend(pipeline.map(|pipeline| format!(r#""pipeline":"{pipeline}""#)));
-        // A named pipeline replaces the default one. A final pipeline runs in any case.
-        let first = pipeline.or((name == "piped").then_some(layout::UNPROVEN));
-        let piped = is_written && (name == "h" || first.is_some_and(|pipeline| pipeline != "_none"));
-        let unproven = is_written && first == Some(layout::UNPROVEN);
+        let (piped, unproven) = if is_written { pipelines(name, pipeline) } else { (false, false) };
         let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
         let end = if rng.percent(5) { "\r\n" } else { "\n" };
         let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
@@ -103,6 +106,7 @@ impl Operation {
             is_conditional,
             piped,
             unproven,
+            is_document: false,
             text,
         }
     }
@@ -113,7 +117,7 @@ impl Operation {
         let head = format!(r#"{{"{}":{{"#, self.action.name());
         let (field, length) = match missing_id {
             "generate" => (r#""_id":""#, Some(MADE_ID)),
-            "direct" if self.routing.is_none() => (r#""routing":""#, None),
+            "direct" if self.routing.is_none() && !self.is_document => (r#""routing":""#, None),
             _ => return None,
         };
         let value = lines.strip_prefix(head.as_bytes())?.strip_prefix(field.as_bytes())?;
@@ -132,9 +136,22 @@ impl Operation {
         Some(extended)
     }
 
+    /// Returns the document in its lines, without the newline after it.
+    pub fn source(&self) -> &[u8] {
+        let line = self.text.iter().position(|byte| *byte == b'\n').unwrap_or_default();
+        let source = self.text.get(line.saturating_add(1)..).unwrap_or_default();
+        source.strip_suffix(b"\n").unwrap_or(source)
+    }
+
     /// Returns the marker of the operation at the start of some lines.
     pub fn marker(lines: &[u8]) -> Option<Marker> {
-        let line = lines.split(|byte| *byte == b'\n').next()?;
+        let mut lines = lines.split(|byte| *byte == b'\n');
+        let line = lines.next()?;
+        let of_document = || number_after(line, "~").or_else(|| number_after(lines.next()?, START));
+        Self::marker_at_end(line).or_else(of_document)
+    }
+
+    fn marker_at_end(line: &[u8]) -> Option<Marker> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let bits = line.get(line.len().checked_sub(MARKER_BITS as usize)?..)?;
         bits.iter().try_fold(0_usize, |marker, byte| match byte {
@@ -143,6 +160,24 @@ impl Operation {
             _ => None,
         })
     }
+}
+
+/// The start of a document, before its marker.
+pub const START: &str = r#"{"m":"#;
+
+/// Returns the number after this text in a line.
+fn number_after(line: &[u8], text: &str) -> Option<Marker> {
+    let line = String::from_utf8_lossy(line);
+    let (_, after) = line.split_once(text)?;
+    after.split(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Returns whether the cluster runs a pipeline when it writes a document, and whether that may change where the document
+/// goes. A named pipeline replaces the default one. A final pipeline runs in any case.
+pub fn pipelines(name: &str, pipeline: Option<&str>) -> (bool, bool) {
+    let first = pipeline.or((name == "piped").then_some(layout::UNPROVEN));
+    let piped = name == "h" || first.is_some_and(|pipeline| pipeline != "_none");
+    (piped, first == Some(layout::UNPROVEN))
 }
 
 fn written(marker: Marker) -> String {

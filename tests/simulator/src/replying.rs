@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::call_outcome::{Ended, WARNING, refusal_type, with_another_id};
+use crate::call_outcome::{Ended, LOCATION, WARNING, refusal_type, with_another_id};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, Ledger, Sent, Stage};
 use crate::operation::Operation;
+use crate::single_document::{DocumentAnswer, error_body};
 use crate::violation::{Promise, Violation};
 
 #[derive(Deserialize)]
@@ -39,22 +40,29 @@ enum Told {
 
 impl Ledger {
     /// Checks that a request may be answered with this response.
-    pub fn replied(&mut self, number: usize, response: &Response) -> Result<(), Violation> {
+    /// Returns whether it was sent itself.
+    pub fn replied(&mut self, number: usize, response: &Response) -> Result<bool, Violation> {
         let request = self.request(number)?;
         Violation::unless(request.stage == Stage::Here, Promise::AnsweredOnce, || {
             format!("request {number} is answered although it is {:?}", request.stage)
         })?;
         request.stage = Stage::Answered;
         let (range, filter) = (request.client.operations.clone(), request.client.filter_path.clone());
+        let request_is_document = request.client.document.is_some();
         let operations = &self.operations[range.clone()];
         let batches: Vec<_> = operations.iter().map(|sent| self.last(sent)).collect::<Result<_, _>>()?;
+        if let ([sent], [batch], true) = (operations, batches.as_slice(), request_is_document) {
+            self.check_document(sent, batch, &filter, response)?;
+            return Ok(batch.is_original);
+        }
         let calls = operations.iter().flat_map(|sent| &sent.calls).filter_map(|key| self.calls.get(key));
         let all: Vec<_> = calls.filter_map(answer).collect();
         if let Some(whole) = self.whole(number, &batches) {
             let mut whole = whole.iter();
             let is_answer = |own: &&Rc<Response>| own.status == response.status && seen(own, &filter) == response.body;
             if let Some(own) = whole.find(is_answer) {
-                return check_headers(number, &[own], &[all, vec![own]].concat(), response);
+                check_headers(number, &[own], &[all, vec![own]].concat(), response)?;
+                return Ok(false);
             }
             // Several of its shares may have met at the coordinator. Their items are then put in order.
             let may_have_met = self.redirects && batches.iter().all(|batch| batch.upstream == COORDINATOR);
@@ -66,7 +74,57 @@ impl Ledger {
         check_items(number, &filter, operations, &batches, &lost, response)?;
         let last = batches.iter().filter(|batch| matches!(batch.ended, Some(Ended::Items(_))));
         let last: Vec<_> = last.filter_map(|batch| answer(batch)).collect();
-        check_headers(number, &last, &all, response)
+        check_headers(number, &last, &all, response)?;
+        Ok(false)
+    }
+
+    /// Checks the answer to a request for a single document.
+    fn check_document(
+        &self,
+        sent: &Sent,
+        batch: &Batch,
+        filter: &FilterPath,
+        response: &Response,
+    ) -> Result<(), Violation> {
+        let number = sent.request;
+        let wrong = |what: &str| {
+            let detail = format!("request {number} is answered with {response:?}, {what} of {sent:?}");
+            Err(Violation::of(Promise::OwnItems, detail))
+        };
+        let exact = match &batch.ended {
+            Some(Ended::Items(own) | Ended::Lie(own) | Ended::Refused(own)) if batch.is_original => {
+                Some(Rc::clone(own))
+            }
+            _ => refusal(batch),
+        };
+        let lost = sent.calls.iter().any(|key| matches!(self.calls[key].ended, Some(Ended::Unknown(_))));
+        // Without enough memory for another answer, a refused document is not sent itself. After a lost attempt it is not
+        // certain which execution counts.
+        let settings = &self.traffic[self.requests[number].engine].settings;
+        let has_room = settings.memory >= LARGE_MEMORY;
+        let is_certain = !lost && !matches!(batch.ended, Some(Ended::Lie(_)));
+        if !batch.is_original && has_room && is_certain && self.was_refused(sent) {
+            return wrong("and not by the cluster's own refusal");
+        }
+        if let Some(own) = exact {
+            if (own.status, &own.body) != (response.status, &response.body) {
+                return wrong("which no node sent");
+            }
+            return check_headers(number, &[&own], &[&own], response);
+        }
+        let truth = Truth::of(sent, batch, lost);
+        let Some(told) = truth.0.iter().find(|told| told.is_document(&sent.operation, filter, response)) else {
+            return wrong("which is not the outcome");
+        };
+        let own: Vec<_> = answer(batch).into_iter().collect();
+        match told {
+            Told::Node(_) => {
+                let is_other = |(name, _): &&(String, String)| name != LOCATION;
+                let headers = response.headers.iter().filter(is_other).cloned().collect();
+                check_headers(number, &own, &own, &Response { headers, ..response.clone() })
+            }
+            Told::Written(_) => check_headers(number, &[], &[], response),
+        }
     }
 
     /// Returns the last batch with an operation. It must be over.
@@ -110,8 +168,7 @@ fn refusal(batch: &Batch) -> Option<Rc<Response>> {
 /// Returns the answer to a request that could not be sent anywhere.
 fn unavailable() -> Response {
     let error = r#"{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}"#;
-    let inner = error.trim_start_matches('{');
-    let body = format!(r#"{{"error":{{"root_cause":[{error}],{inner},"status":503}}"#);
+    let body = error_body(error, 503);
     let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
     Response { status: 503, headers, body: body.into_bytes() }
 }
@@ -211,6 +268,9 @@ fn is_uncertain(item: &str) -> bool {
     item.contains(r#""error""#) && !item.contains(r#""status":400"#)
 }
 
+/// The memory of an engine that always has room for further answers, in bytes.
+const LARGE_MEMORY: u64 = 1 << 24;
+
 const UNKNOWN: &str = "bulk_outcome_unknown_exception";
 
 impl Truth {
@@ -274,6 +334,21 @@ impl Told {
         Self::Written(json!({action.name(): {"_index": name, "_id": id, "status": status, "error": error}}).to_string())
     }
 
+    /// Returns whether the answer to a request for a single document tells this.
+    fn is_document(&self, operation: &Operation, filter: &FilterPath, response: &Response) -> bool {
+        let Some(own) = DocumentAnswer::of(self.text(), operation) else { return false };
+        let location = response.headers.iter().find(|(name, _)| name == LOCATION).map(|(_, path)| path.clone());
+        let body = own.body.into_bytes();
+        let has_body = match self {
+            Self::Node(_) if !filter.is_empty() && !self.has_failed() => {
+                filter.apply(&body).unwrap_or(body) == response.body
+            }
+            Self::Node(_) => body == response.body,
+            Self::Written(_) => error_type(&body) == error_type(&response.body),
+        };
+        has_body && (own.status, own.location) == (response.status, location)
+    }
+
     fn text(&self) -> &str {
         match self {
             Self::Node(text) | Self::Written(text) => text,
@@ -290,6 +365,16 @@ fn left_of(item: &str, filter: &FilterPath) -> Option<String> {
     let left = filter.apply(format!(r#"{{"items":[{item}]}}"#).as_bytes())?;
     let left: Reply<'_> = serde_json::from_slice(&left).ok()?;
     left.items?.first().map(|item| item.get().to_owned())
+}
+
+/// Returns the type of the error in the answer to a request for a single document.
+fn error_type(body: &[u8]) -> Option<Value> {
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    Some(json!([
+        answer.get("status")?,
+        answer.get("error")?.get("type")?,
+        answer["error"]["root_cause"][0].get("type")?
+    ]))
 }
 
 /// Returns an item without its error's reason.

@@ -13,6 +13,10 @@ pub struct Scenario {
     /// The number of different ids.
     pub ids: u64,
     pub callers: u64,
+    /// The percentage of requests for single documents.
+    pub documents: u64,
+    /// Whether all single documents are created, in one index.
+    pub creators: bool,
     /// The number of values of a header that distinguishes callers of one identity.
     pub opaque: u64,
     /// The percentage of requests that ask the cluster to wait.
@@ -105,6 +109,7 @@ pub struct Settings {
     pub retries: u64,
     pub header_pause: &'static str,
     pub missing_id: &'static str,
+    pub single_documents: bool,
 }
 
 impl Scenario {
@@ -115,6 +120,8 @@ impl Scenario {
         let (crowded, steady) = (rng.percent(10), rng.percent(10));
         let sharing = rng.one_of(&[Sharing::All, Sharing::All, Sharing::All, Sharing::Some, Sharing::Nothing]);
         let mut settings: Vec<_> = (0..engines).map(|_| Settings::draw(rng, stops)).collect();
+        let documents = rng.one_of(&[0, 0, 0, 0, 33, 33, 80]);
+        settings.iter_mut().for_each(|settings| settings.single_documents = documents > 0);
         if sharing == Sharing::Some {
             // An engine that must poll for itself finds the others polling all the time if they poll far more often.
             let refresh = rng.one_of(&[200, 1_000, 5_000]);
@@ -138,6 +145,8 @@ impl Scenario {
             },
             ids: rng.one_of(&[0, 2, 10, 200]),
             callers: if crowded { rng.one_of(&[0, 1, 6]) } else { rng.one_of(&[0, 1, 2, 6]) },
+            documents,
+            creators: rng.percent(20),
             opaque: rng.one_of(&[0, 0, 2, 40]),
             waiters: rng.one_of(&[0, 0, 10, 60]),
             odd: rng.one_of(&[0, 5, 30]),
@@ -185,6 +194,7 @@ impl Settings {
             retries: rng.one_of(&[0, 0, 1, 3]),
             header_pause: rng.one_of(&header_pause),
             missing_id: rng.one_of(&["generate", "generate", "pass", "direct"]),
+            single_documents: false,
         }
     }
 
@@ -219,6 +229,7 @@ impl Settings {
                 "identity": self.identity,
             },
             "missing_id": self.missing_id,
+            "single_documents": self.single_documents,
             "header_pause": self.header_pause,
             "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},
             "limits": {

@@ -13,6 +13,7 @@ use crate::engine_traffic::{Class, Destination, Leaving};
 use crate::layout::{COORDINATOR, is_unrouted};
 use crate::ledger::{Batch, CallKey, Ledger, Request, Sent, Stage};
 use crate::operation::{Marker, Operation};
+use crate::single_document::{is_original, path_of};
 use crate::violation::{Promise, Violation};
 
 /// The latest delay, in milliseconds, if wake-ups and ticks are on time: a wake-up takes up to 1 ms, and so does the
@@ -28,18 +29,22 @@ const MOST_SENDS: usize = 12;
 impl Ledger {
     /// Checks and records that a batch leaves.
     pub fn sent(&mut self, key: CallKey, call: &Call, cluster: &Cluster, now: u64) -> Result<(), Violation> {
-        let markers = self.markers(key.0, &call.body)?;
+        let is_original = is_original(call);
+        let markers = if is_original { vec![self.original(call)?] } else { self.markers(key.0, &call.body)? };
         let caller = self.one_caller(&markers)?;
         // Shares that waited for several nodes may meet at the coordinator. The documents are checked when the batch
         // arrives there.
-        if !self.is_redirected(call) {
+        if !is_original && !self.is_redirected(call) {
             self.check_order(&markers)?;
         }
         let mut again = false;
         for marker in &markers {
-            again |= self.check_operation(key.0, *marker, call, cluster)?;
+            again |= match is_original {
+                true => self.check_original(*marker, call)?,
+                false => self.check_operation(key.0, *marker, call, cluster)?,
+            };
         }
-        self.check_headers(call, caller)?;
+        self.check_headers(call, caller, &markers)?;
         let shards = self.check_shards(key.0, &markers, call, cluster)?;
         self.check_answer(key.0, &markers)?;
         // Settings may change the rules. Once the cluster has changed, names may lead elsewhere, for some requests and
@@ -63,9 +68,11 @@ impl Ledger {
             traffic.check_mixture(&leaving, is_mixed)?;
         }
         let destination = leaving.to.cloned();
+        let is_first = |marker: &Marker| self.operations[*marker].calls.iter().all(|key| !self.calls[key].is_original);
+        self.originals = self.originals.saturating_add(u64::from(is_original && markers.iter().all(is_first)));
         markers.iter().for_each(|marker| self.operations[*marker].calls.push(key));
         let upstream = call.upstream.to_string();
-        let batch = Batch { upstream, destination, caller, class, markers, again, ended: None };
+        let batch = Batch { upstream, destination, caller, class, markers, is_original, again, ended: None };
         let known = self.calls.insert(key, batch).is_some();
         Violation::unless(!known, Promise::SentOnce, || format!("there are two calls {key:?}"))
     }
@@ -80,7 +87,7 @@ impl Ledger {
         }
         batch.ended = Some(match ended {
             // This attempt was refused, but an earlier one may have been executed.
-            Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
+            Ended::Refused(_) | Ended::NotSent if lost && !batch.is_original => Ended::Unknown(503),
             ended => ended,
         });
         let Batch { upstream, destination, caller, class, .. } = batch;
@@ -91,7 +98,9 @@ impl Ledger {
     pub fn carried_out(&mut self, marker: Marker, execution: Execution) -> Result<(), Violation> {
         let sent = &mut self.operations[marker];
         sent.executions.push(execution);
-        let times = sent.executions.iter().filter(|execution| execution.refused.is_none()).count();
+        let is_document = sent.operation.is_document;
+        let has_failed = |execution: &Execution| execution.refused.is_some() || is_document && execution.has_failed();
+        let times = sent.executions.iter().filter(|execution| !has_failed(execution)).count();
         let lost = self.times_lost(marker);
         Violation::unless(times <= lost.saturating_add(1), Promise::SentOnce, || {
             format!("operation {marker} was carried out {times} times, lost {lost} times")
@@ -111,6 +120,61 @@ impl Ledger {
     pub fn times_lost(&self, marker: Marker) -> usize {
         let ended = self.operations[marker].calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
         ended.filter(|ended| matches!(ended, Ended::Unknown(_))).count()
+    }
+
+    /// Returns whether a node has certainly refused an operation with 4xx in its last batch, so that nothing of it was
+    /// carried out.
+    pub fn was_refused(&self, sent: &Sent) -> bool {
+        let mut batches = sent.calls.iter().filter_map(|key| self.calls.get(key)).filter(|batch| !batch.is_original);
+        let has_lost = batches.clone().any(|batch| matches!(batch.ended, Some(Ended::Unknown(_))));
+        match batches.next_back().and_then(|batch| batch.ended.as_ref()) {
+            Some(Ended::Refused(response)) => (400..500).contains(&response.status),
+            // After a lost attempt, only a failure that the document itself caused is certain.
+            Some(Ended::Items(_) | Ended::Lie(_)) if has_lost => {
+                sent.executions.iter().any(|execution| execution.failure() == Some(400))
+            }
+            Some(Ended::Items(_) | Ended::Lie(_)) => {
+                let last = sent.executions.last().and_then(Execution::failure);
+                last.is_some_and(|status| (400..500).contains(&status))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the operation of a request for a single document that is sent itself. It must have the client's own body.
+    fn original(&self, call: &Call) -> Result<Marker, Violation> {
+        let lines = [path_of(call).as_bytes(), b"\n", &call.body].concat();
+        let marker = Operation::marker(&lines);
+        let sent =
+            marker.and_then(|marker| self.operations.get(marker)).filter(|sent| sent.operation.source() == call.body);
+        marker.filter(|_| sent.is_some()).ok_or_else(|| {
+            let text = String::from_utf8_lossy(&lines).into_owned();
+            Violation::of(Promise::SameBytes, format!("no client sent {text:?}"))
+        })
+    }
+
+    /// Checks a request for a single document that is sent itself.
+    fn check_original(&self, marker: Marker, call: &Call) -> Result<bool, Violation> {
+        let sent = &self.operations[marker];
+        let request = &self.requests[sent.request];
+        let check = |holds, promise, what: &str| {
+            Violation::unless(holds, promise, || format!("request {} is sent itself {what}", sent.request))
+        };
+        let last = sent.calls.last().and_then(|key| self.calls.get(key));
+        let ended = last.and_then(|batch| batch.ended.as_ref());
+        let is_again = last.is_some_and(|batch| batch.is_original);
+        let promise = if request.stage == Stage::Gone { Promise::GoneIsGone } else { Promise::AnsweredOnce };
+        let is_here = request.stage == Stage::Here || request.stage == Stage::Gone && is_again;
+        check(is_here, promise, &format!("although it is {:?}", request.stage))?;
+        check(call.upstream.as_ref() == COORDINATOR, Promise::Owner, "to a node")?;
+        let may_be_sent = match is_again {
+            true => matches!(ended, Some(Ended::NotSent)),
+            false => self.was_refused(sent),
+        };
+        check(may_be_sent, Promise::SentOnce, &format!("after {ended:?} and {:?}", sent.executions))?;
+        let times = sent.calls.iter().filter(|key| self.calls[key].is_original).count();
+        check(times < MOST_SENDS, Promise::SentOnce, "too many times")?;
+        Ok(true)
     }
 
     /// Returns the operations in a body, which must be whole and unchanged except for parameters added to those without
@@ -152,8 +216,10 @@ impl Ledger {
         Ok(first)
     }
 
-    fn check_headers(&self, call: &Call, caller: usize) -> Result<(), Violation> {
-        let key: Vec<_> = self.callers[caller].iter().filter(|(name, _)| name != ALONE).cloned().collect();
+    fn check_headers(&self, call: &Call, caller: usize, markers: &[Marker]) -> Result<(), Violation> {
+        let own = || self.requests[self.operations[*markers.first()?].request].client.document.as_ref();
+        let key = if is_original(call) { own() } else { None }.unwrap_or(&self.callers[caller]);
+        let key: Vec<_> = key.iter().filter(|(name, _)| name != ALONE).cloned().collect();
         let mut headers = call.headers.to_vec();
         headers.sort_by(|(left, _), (right, _)| left.cmp(right));
         Violation::unless(key == headers, Promise::CallersApart, || {
@@ -199,7 +265,8 @@ impl Ledger {
         check(is_whole, Promise::PassedWhole, "is sent although only some lines of its request name an index")?;
         let Some(last) = sent.calls.last() else {
             let makes_ids = self.traffic[engine].settings.missing_id == "generate";
-            let may_lack_id = !makes_ids || call.upstream.as_ref() == COORDINATOR;
+            let is_left_alone = sent.operation.is_document && sent.operation.piped;
+            let may_lack_id = !makes_ids || is_left_alone || call.upstream.as_ref() == COORDINATOR;
             check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
             let redirected = self.is_redirected(call);
             let apart = self.redirects || !self.has_same_id_elsewhere(sent, &call.upstream);
@@ -226,6 +293,8 @@ impl Ledger {
             Promise::SentOnce,
             &format!("is sent again after {ended:?}"),
         )?;
+        let was_original = self.calls.get(last).is_some_and(|batch| batch.is_original);
+        check(!was_original, Promise::SentOnce, "is sent again after its request was sent itself")?;
         check(sent.calls.len() < MOST_SENDS, Promise::SentOnce, "is sent too many times")?;
         let before = self.calls.get(last).map(|batch| batch.upstream.as_str());
         let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));

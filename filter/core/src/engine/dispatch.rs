@@ -49,6 +49,7 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
         if batch.is_original {
             headers = request.document().map_or_else(|| Rc::clone(&headers), |document| document.headers(&headers));
             request.body().copy_document(&mut body);
+            request.dispatch(Time::ZERO);
             continue;
         }
         request.dispatch(now.saturating_sub(held.since));

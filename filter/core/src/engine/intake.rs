@@ -218,7 +218,8 @@ impl Intake {
         if request.abandon() {
             return;
         }
-        if request.is_whole() {
+        // A request for a single document that is to be sent itself is in no hold.
+        if request.is_whole() && !request.progress.is_original_sent {
             let (caller, held) = (request.caller, request.held());
             let requests = &*settlement.requests;
             let is_here = |other: RequestId| other != id && requests.contains(other);

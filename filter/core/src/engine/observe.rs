@@ -40,7 +40,8 @@ pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
 /// Records the metrics of a batch that leaves.
 pub fn count_sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
     if batch.is_original {
-        return metrics.count(Counter::DocumentsRefused, 1);
+        // It may be offered several times until it is sent.
+        return metrics.count(Counter::DocumentsRefused, u64::from(batch.not_sent == 0));
     }
     let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len() as u64);
     metrics.count(Counter::Batches(upstream), 1);

@@ -244,19 +244,23 @@ impl Settlement<'_> {
             self.hold_part(held.request, held.share);
             return;
         }
-        if request.sends_original() && self.memory.has_room(self.requests.expected(std::slice::from_ref(held)), 0) {
-            return self.send_original(held);
-        }
-        let Some(request) = self.requests.of_mut(held) else { return };
-        if request.share_is_over() {
+        if request.sends_original() {
+            self.send_original(held);
+        } else if request.share_is_over() {
             self.answer(held.request);
         }
     }
 
     /// Sends the request for a single document itself, so that its client gets the cluster's own refusal. The cluster may
-    /// also carry it out now, because its document was changed in the meantime.
+    /// also carry it out now, because its document was changed in the meantime. Without room for another answer, the
+    /// client gets the refusal that is there.
     fn send_original(&mut self, held: &HeldShare) {
+        let has_room = self.memory.has_room(self.requests.expected(std::slice::from_ref(held)), 0);
         let Some(request) = self.requests.of_mut(held) else { return };
+        if !has_room {
+            request.share_is_over();
+            return self.answer(held.request);
+        }
         request.expect_again(held.operations);
         let bytes = u64::from(request.body().document());
         let (upstream, now) = (UpstreamId::COORDINATOR, self.now);

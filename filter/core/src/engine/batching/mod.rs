@@ -224,7 +224,11 @@ impl Holds {
         while let Some(queue_entry) = self.next_ready(now) {
             let (slots, identity) = (queue_entry.slots_key(), queue_entry.class().identity);
             let batch = match queue_entry {
-                QueueEntry::Again(batch) => Some(batch),
+                // A refused document is not sent itself once its client has left.
+                QueueEntry::Again(batch) => {
+                    let is_wanted = |batch: &Batch| batch.shares.iter().any(|held| is_here(held.request));
+                    Some(batch).filter(|batch| !batch.is_original || is_wanted(batch))
+                }
                 QueueEntry::Hold(key, _) => self.take(key, now, &is_here),
             };
             if batch.is_some() {

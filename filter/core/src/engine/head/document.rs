@@ -27,8 +27,12 @@ pub type WithDocument<H> = (H, Option<Box<Document>>);
 impl Document {
     /// Returns whether a request writes a single document, and such requests join batches.
     pub fn is_in(headers: &[(String, Vec<u8>)], config: &Config, table: Option<&RoutingTable>) -> bool {
-        let method = value(headers, ":method").unwrap_or_default();
         let path = value(headers, ":path").unwrap_or_default();
+        // A quick check for most requests.
+        if path.ends_with(b"_bulk") {
+            return false;
+        }
+        let method = value(headers, ":method").unwrap_or_default();
         Self::joins(path, config, table)
             && std::str::from_utf8(path).is_ok_and(|path| Target::read(method, path).is_some())
     }

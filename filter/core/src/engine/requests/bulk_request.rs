@@ -311,9 +311,12 @@ impl Request {
     /// Continues to read a body that has grown, as long as there is room for the answer to its operations.
     fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
         let read = self.read_operations(ids);
-        // A newline in a single document ends its line too early, so that the rest would be other operations.
-        let read =
-            if self.document().is_some() && self.body.has_newline() { Err(PassThrough::DocumentBody) } else { read };
+        // A newline in a single document ends its line too early, so that the rest would be other operations. In the body of
+        // a deletion, already its first line would be one.
+        let is_other = self.document().is_some_and(|document| {
+            self.body.has_newline() || !document.write.action.has_source() && self.body.document() > 0
+        });
+        let read = if is_other { Err(PassThrough::DocumentBody) } else { read };
         read.and(self.check_room(room, before))
     }
 
@@ -488,6 +491,8 @@ impl Request {
         let may_be_sent =
             self.basis.document.is_some() && !self.progress.is_original_sent && !self.progress.is_abandoned;
         self.progress.is_original_sent |= may_be_sent && is_refused().is_some();
+        // Until it is sent, the client may leave as if nothing had been.
+        self.progress.is_dispatched &= !(may_be_sent && self.progress.is_original_sent);
         may_be_sent && self.progress.is_original_sent
     }
 

@@ -52,7 +52,7 @@ impl Reading<'_> {
     pub fn failed(self, batch: &Batch, failure: Failure) -> Verdict {
         match failure {
             Failure::NotSent | Failure::ConnectTimeout | Failure::NoUpstream => Verdict::NotSent,
-            Failure::Lost => {
+            Failure::Lost if !batch.is_original => {
                 let (again, unknown) = batch.shares.iter().cloned().partition(|held| self.requests.is_idempotent(held));
                 Verdict::Lost { again, unknown }
             }

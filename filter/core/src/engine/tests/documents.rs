@@ -189,6 +189,40 @@ fn the_request_itself_is_answered_if_its_connection_is_lost() {
 }
 
 #[test]
+fn the_request_itself_is_sent_until_it_is_on_its_way_and_counted_once() {
+    let mut harness = harness();
+    write_one(&mut harness, 0);
+    harness.answer_items("es-0", &refused(0, 403));
+    let ended = "upstream connect error or disconnect/reset before headers. reset reason:";
+    harness.envoy_says("es", 503, &format!("{ended} remote connection failure"));
+    assert_eq!(harness.upstreams(), ["es"]);
+    harness.envoy_says("es", 503, &format!("{ended} connection termination"));
+    harness.tick_after(std::time::Duration::from_secs(1));
+    assert_eq!((harness.calls.len(), reply(&harness, 0).0), (0, 503));
+    assert_eq!(harness.counts[&Counter::DocumentsRefused], 1);
+    assert_eq!(harness.engine.memory(), 0);
+}
+
+#[test]
+fn the_request_itself_is_not_sent_after_its_client_has_left() {
+    let one_slot = json!({"single_documents": true, "dispatch": {"max_in_flight_per_node": 1}});
+    let mut harness = Harness::quiet(&one_slot);
+    for id in [0, 1, 2] {
+        write_one(&mut harness, id);
+        harness.answer_items("es-0", &refused(id as usize, 403));
+    }
+    assert_eq!(harness.calls.len(), 1);
+    harness.gone(1);
+    harness.respond("es", 403, &[], "no");
+    // The next one is that of request 2.
+    harness.respond("es", 403, &[], "not that either");
+    assert_eq!((harness.calls.len(), reply(&harness, 2).2.as_str()), (0, "not that either"));
+    assert!(!harness.replies.contains_key(&1));
+    assert_eq!(harness.counts[&Counter::RequestsAbandoned], 1);
+    harness.finish();
+}
+
+#[test]
 fn a_busy_document_is_sent_again_in_batches_first() {
     let mut harness = harness();
     write_one(&mut harness, 0);
@@ -229,6 +263,7 @@ fn a_body_that_is_no_line_of_a_bulk_request_passes_through_unchanged() {
         ("PUT", "{}\n{\"delete\":{\"_index\":\"i\",\"_id\":\"2\"}}"),
         ("DELETE", "{}"),
         ("DELETE", "\n"),
+        ("DELETE", "{}\n"),
         ("DELETE", "{\"delete\":{\"_index\":\"i\",\"_id\":\"2\"}}\n"),
     ] {
         harness.passed.clear();
@@ -236,7 +271,7 @@ fn a_body_that_is_no_line_of_a_bulk_request_passes_through_unchanged() {
         assert_eq!(harness.passed[&100], body.as_bytes(), "{method} {body:?}");
         harness.gone(100);
     }
-    assert_eq!(harness.passed_because(PassThrough::DocumentBody), 9);
+    assert_eq!(harness.passed_because(PassThrough::DocumentBody), 10);
     harness.passed.clear();
     send(&mut harness, 101, "PUT", "/i/_doc/1", "");
     assert_eq!((harness.passed[&101].len(), harness.passed_because(PassThrough::Empty)), (0, 1));

@@ -1,5 +1,6 @@
 //! Tests with traffic: istiod delivers the manifests to a real Envoy in front of a real three-node cluster.
 
+mod clusters;
 mod elasticity;
 mod ends;
 mod failures;
@@ -9,9 +10,10 @@ mod policy;
 mod shared;
 mod tls;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_istio::{Discovery, Network, OVERLAYS, Overlay, Report, Site, Traffic};
 use bulk_reshuffle_stack::enter_private_network;
+use serde_json::{Value, json};
 
 use shared::Shared;
 
@@ -76,7 +78,8 @@ async fn starts(site: &Site, report: &Report) -> Result<()> {
         let faults = "no module, a broken one, a wrong configuration, at the start";
         report.add(name, faults, failures::cold_start(site, overlay)).await;
     }
-    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(site)).await;
+    let title = "gateway-envoyfilter with components/tls and state-credentials";
+    report.add(title, "to nodes with TLS", tls::split(site)).await;
     Ok(())
 }
 
@@ -92,10 +95,13 @@ async fn ends(site: &Site, report: &Report) -> Result<()> {
     Ok(())
 }
 
+/// Runs what needs a second cluster.
 async fn elasticity(site: &Site, report: &Report) -> Result<()> {
     let name = "gateway-envoyfilter";
     let overlay = &Mesh::shipped(site, name)?;
     report.add(name, "nodes come, go and move", elasticity::changes(site, overlay)).await;
+    let second = "gateway-wasmplugin";
+    report.add(&format!("{name} and {second}"), "of two clusters", clusters::apart(site, name, second)).await;
     Ok(())
 }
 
@@ -104,5 +110,23 @@ async fn split(mesh: &Mesh<'_>, _: &Overlay) -> Result<String> {
     let index = &mesh.name();
     mesh.site.nodes.make_index(index).await?;
     mesh.wait_splitting(index).await?;
+    check_connections(mesh).await?;
     mesh.check_split(index).await
+}
+
+/// Checks that the proxy gives up connections to pods that acknowledge nothing.
+async fn check_connections(mesh: &Mesh<'_>) -> Result<()> {
+    const CLUSTERS: &str = "/config_dump?resource=dynamic_active_clusters";
+    let dump: Value = serde_json::from_str(&mesh.proxy.admin_text(CLUSTERS).await?)?;
+    let dump = dump["configs"].as_array().context("no clusters")?.iter().map(|one| &one["cluster"]);
+    let nodes: Vec<&Value> = dump.filter(|one| one["name"].to_string().contains(".es.internal")).collect();
+    ensure!(nodes.len() == if mesh.is_named() { 4 } else { 1 }, "{nodes:?}");
+    for node in nodes {
+        let probes = &node["upstream_connection_options"]["tcp_keepalive"];
+        ensure!(*probes == json!({"keepalive_time": 10, "keepalive_interval": 5, "keepalive_probes": 3}), "{node}");
+        let options = &node["upstream_bind_config"]["socket_options"];
+        // TCP_USER_TIMEOUT, which Envoy prints as text.
+        ensure!(options[0]["name"] == "18" && options[0]["int_value"] == "20000", "{node}");
+    }
+    Ok(())
 }

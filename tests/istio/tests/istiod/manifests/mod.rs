@@ -21,9 +21,12 @@ fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {
 
 #[test]
 fn istio_finds_no_mistakes_in_the_components() -> Result<()> {
-    for (component, mode) in
-        [("mtls", json!("ISTIO_MUTUAL")), ("tls", json!("SIMPLE")), ("named-upstreams", json!(null))]
-    {
+    for (component, mode) in [
+        ("mtls", json!("ISTIO_MUTUAL")),
+        ("tls", json!("SIMPLE")),
+        ("named-upstreams", json!(null)),
+        ("state-credentials", json!(null)),
+    ] {
         let folder = Folder::shipped()?;
         folder.add_component("gateway-envoyfilter", component)?;
         folder.validate("gateway-envoyfilter")?;
@@ -72,8 +75,12 @@ fn every_value_reaches_the_manifests() -> Result<()> {
     values["filter"] = json!({"configuration": filter.to_string(), "pluginConfig": filter});
     folder.set_values(&values)?;
     for overlay in OVERLAYS {
-        folder.add_component(overlay, "named-upstreams")?;
-        folder.add_component(overlay, "pull-secret")?;
+        for component in ["named-upstreams", "pull-secret"] {
+            folder.add_component(overlay, component)?;
+        }
+        if overlay.starts_with("gateway") {
+            folder.add_component(overlay, "state-credentials")?;
+        }
         folder.validate(overlay)?;
         let text = folder.build(overlay)?;
         // The defaults in values.yaml and the placeholders in other files.

@@ -82,6 +82,11 @@ fn clusters() -> Result<()> {
     let thresholds = &standalone.cluster()["circuit_breakers"]["thresholds"][0];
     assert_eq!(pool["tcp"]["connectTimeout"], standalone.cluster()["connect_timeout"]);
     assert_eq!(pool["tcp"]["maxConnections"], thresholds["max_connections"]);
+    let probes = &standalone.cluster()["upstream_connection_options"]["tcp_keepalive"];
+    for (field, standalone) in [("time", "keepalive_time"), ("interval", "keepalive_interval")] {
+        assert_eq!(pool["tcp"]["tcpKeepalive"][field], format!("{}s", probes[standalone]));
+    }
+    assert_eq!(pool["tcp"]["tcpKeepalive"]["probes"], probes["keepalive_probes"]);
     assert_eq!(pool["http"]["http1MaxPendingRequests"], thresholds["max_pending_requests"]);
     assert_eq!(pool["http"]["http2MaxRequests"], thresholds["max_requests"]);
     Ok(())
@@ -98,7 +103,7 @@ fn one_cluster() -> Result<()> {
         let [cluster] = patches(&manifests, "CLUSTER")[..] else {
             panic!("{overlay} does not have one patch of clusters")
         };
-        for field in ["load_balancing_policy", "typed_extension_protocol_options"] {
+        for field in ["load_balancing_policy", "typed_extension_protocol_options", "upstream_bind_config"] {
             assert_eq!(cluster[field], standalone.cluster()[field], "{overlay}");
         }
         let routes = manifests.all("VirtualService").flat_map(|service| service["spec"]["http"].as_array().unwrap());

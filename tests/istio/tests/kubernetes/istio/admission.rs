@@ -6,9 +6,10 @@ use bulk_reshuffle_istio::{Folder, OVERLAYS, Report, yaml_in};
 use super::{Site, pages};
 
 /// Plain files, and folders of plain files.
-const PLAIN: [&str; 6] = [
+const PLAIN: [&str; 7] = [
     "istio/examples/statefulset",
     "istio/examples/gateway",
+    "istio/examples/state-credentials",
     "istio/examples/eck/elasticsearch.yaml",
     "istio/examples/eck/layout.yaml",
     "istio/examples/opensearch-operator/layout.yaml",
@@ -16,13 +17,14 @@ const PLAIN: [&str; 6] = [
 ];
 
 /// Components that no shipped overlay has.
-const COMPONENTS: [(&str, &str); 6] = [
+const COMPONENTS: [(&str, &str); 7] = [
     ("gateway-envoyfilter", "mtls"),
     ("sidecar-wasmplugin", "mtls"),
     ("gateway-wasmplugin", "tls"),
     ("gateway-trafficextension", "pull-secret"),
     ("sidecar-wasmplugin", "pull-secret"),
     ("gateway-envoyfilter", "named-upstreams"),
+    ("gateway-wasmplugin", "state-credentials"),
 ];
 
 /// Mistakes: the overlay, the correct text, the mistake, and the expected error.

@@ -3,6 +3,7 @@
 
 mod admission;
 mod failures;
+mod gateway_api;
 mod mutual_tls;
 mod pages;
 
@@ -45,6 +46,8 @@ async fn everything() -> Result<()> {
             .await;
         report.add(name, "another digest, no server, a wrong configuration", failures::later(&site, &overlay)).await;
         report.add(name, "changed under load", change(&site, &overlay)).await;
+        let title = format!("{name} with components/gateway-api");
+        report.add(&title, "to a gateway of the Gateway API", gateway_api::split(&site, name)).await;
     }
     for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
         let by_itself = mutual_tls::split(&site, name, None);
@@ -52,9 +55,12 @@ async fn everything() -> Result<()> {
         let insisting = mutual_tls::split(&site, name, Some("mtls"));
         report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
     }
-    report
-        .add("gateway-envoyfilter", "from clients with sidecars", mutual_tls::to_gateway(&site, "gateway-envoyfilter"))
-        .await;
+    for (title, of_gateway_api) in
+        [("gateway-envoyfilter", false), ("gateway-envoyfilter with components/gateway-api", true)]
+    {
+        let encrypted = mutual_tls::to_gateway(&site, "gateway-envoyfilter", of_gateway_api);
+        report.add(title, "from clients with sidecars", encrypted).await;
+    }
     println!("\n{report}");
     report.result()
 }
@@ -65,9 +71,11 @@ async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<Istio
     let schemas = ["istio-files", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"];
     Kubernetes::start(tools, run_dir, &schemas, async |api| {
         pages::make_namespace(api).await?;
-        for namespace in [ISTIO_NAMESPACE, NAMESPACE] {
+        let (operators, account) = mutual_tls::OPERATOR;
+        for namespace in [ISTIO_NAMESPACE, NAMESPACE, operators] {
             api.add_namespace(namespace).await?;
         }
+        api.kubectl(&["create", "serviceaccount", account, "--namespace", operators]).await?;
         Istiod::start(tools, &run_dir.join("istiod"), api).await
     })
     .await
