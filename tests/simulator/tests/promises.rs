@@ -54,7 +54,6 @@ fn hundreds_of_runs_keep_every_promise() {
         "passed through: header_pause",
         "passed through: memory",
         "passed through: no_state",
-        "passed through: often_refused",
         "passed through: path",
         "passed through: primary",
         "passed through: same_id",

@@ -200,7 +200,7 @@ fn the_request_itself_is_sent_until_it_is_on_its_way_and_counted_once() {
     harness.tick_after(std::time::Duration::from_secs(1));
     assert_eq!((harness.calls.len(), reply(&harness, 0).0), (0, 503));
     assert_eq!(harness.counts[&Counter::DocumentsRefused], 1);
-    harness.finish();
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
