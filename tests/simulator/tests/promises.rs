@@ -76,7 +76,7 @@ fn a_seed_always_gives_the_same_run() {
 }
 
 /// The maximum number of runs until a fault is detected.
-const FAULT_SEEDS: u64 = 2_000;
+const FAULT_SEEDS: u64 = 5_000;
 
 #[test]
 fn every_fault_is_detected() {
