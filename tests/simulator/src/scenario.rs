@@ -118,9 +118,12 @@ impl Scenario {
         let stops = rng.percent(70);
         // Many requests at once, or many one after the other while a shard is slow.
         let (crowded, steady) = (rng.percent(10), rng.percent(10));
+        // One client creates the same few documents over and over.
+        let creators = rng.percent(3);
+        let (crowded, steady) = (crowded && !creators, steady || creators);
         let sharing = rng.one_of(&[Sharing::All, Sharing::All, Sharing::All, Sharing::Some, Sharing::Nothing]);
         let mut settings: Vec<_> = (0..engines).map(|_| Settings::draw(rng, stops)).collect();
-        let documents = rng.one_of(&[0, 0, 0, 0, 33, 33, 80]);
+        let documents = if creators { 80 } else { rng.one_of(&[0, 0, 0, 0, 33, 33]) };
         settings.iter_mut().for_each(|settings| settings.single_documents = documents > 0);
         if sharing == Sharing::Some {
             // An engine that must poll for itself finds the others polling all the time if they poll far more often.
@@ -143,11 +146,15 @@ impl Scenario {
                 () if steady => rng.one_of(&[1, 3]),
                 () => rng.one_of(&[1, 3, 8, 40]),
             },
-            ids: rng.one_of(&[0, 2, 10, 200]),
-            callers: if crowded { rng.one_of(&[0, 1, 6]) } else { rng.one_of(&[0, 1, 2, 6]) },
+            ids: if creators { 0 } else { rng.one_of(&[0, 2, 10, 200]) },
+            callers: match () {
+                () if creators => 0,
+                () if crowded => rng.one_of(&[0, 1, 6]),
+                () => rng.one_of(&[0, 1, 2, 6]),
+            },
             documents,
-            creators: rng.percent(20),
-            opaque: rng.one_of(&[0, 0, 2, 40]),
+            creators,
+            opaque: if creators { 0 } else { rng.one_of(&[0, 0, 2, 40]) },
             waiters: rng.one_of(&[0, 0, 10, 60]),
             odd: rng.one_of(&[0, 5, 30]),
             zipped: rng.one_of(&[0, 0, 20, 80]),
