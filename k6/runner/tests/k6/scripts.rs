@@ -53,8 +53,9 @@ const CASES: &[Case] = &[
     Case {
         script: "rate",
         parameters: &[("RATE", "100"), ("BULK_SIZE", "3"), ("SECONDS", "2")],
-        phases: &[("100/s", 300..=603)],
-        indices: &[("k6-rate", 300..=603)],
+        // On a busy machine, k6 starts too few requests, or ends the phase late.
+        phases: &[("100/s", 300..=660)],
+        indices: &[("k6-rate", 300..=660)],
         bytes: 280..=400,
     },
     Case {
