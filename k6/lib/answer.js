@@ -18,6 +18,16 @@ export function findFaults(answer, operations) {
   return compareItems(content, operations, faults);
 }
 
+// Returns the answer to a request for a single document as an answer to a bulk request of one operation.
+export function asBulkAnswer(answer, { action }) {
+  const fields = answer.status < 300 && parse(answer.body);
+  if (!fields) {
+    return answer;
+  }
+  const items = [{ [action]: Object.assign({}, fields, { status: answer.status }) }];
+  return { status: 200, body: JSON.stringify({ errors: false, items }), timings: answer.timings };
+}
+
 // Plain loops: there may be ten thousand items.
 function compareItems(content, operations, faults) {
   let hasError = false;

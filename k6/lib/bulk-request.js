@@ -1,9 +1,15 @@
-// A bulk request, with the expected outcome of each operation.
+// A bulk request, or one that writes a single document, with the expected outcome of each operation.
 
 import { check } from 'k6';
-import { findFaults } from './answer.js';
+import { asBulkAnswer, findFaults } from './answer.js';
 import { account, measure } from './metrics.js';
-import { postBulk, whatHappened } from './target.js';
+import { word } from './parameters.js';
+import { postBulk, postDocument, whatHappened } from './target.js';
+
+// The phase of requests that belong to no other phase. They are always bulk requests.
+export const WARM_UP_PHASE = 'warm-up';
+
+const IS_DOCUMENT = word('API', 'bulk', ['bulk', 'document']) === 'document';
 
 export class BulkRequest {
   constructor() {
@@ -23,15 +29,24 @@ export class BulkRequest {
 
   // Sends the request and checks its answer. The number selects one of several addresses.
   send(phase, number, authorization) {
-    const body = `${this.lines.join('\n')}\n`;
     const started = Date.now();
-    const answer = postBulk(number, body, authorization);
+    const answer = IS_DOCUMENT && phase !== WARM_UP_PHASE
+      ? this.sendDocument(number, authorization)
+      : postBulk(number, `${this.lines.join('\n')}\n`, authorization);
     const faults = findFaults(answer, this.operations);
     if (!check(faults, CHECKS, { phase })) {
       console.error(`request ${number} (${phase}): ${faults.first || whatHappened(answer)}`);
     }
     account(faults.items);
     measure(phase, started, answer.timings.duration, this.operations.length);
+  }
+
+  sendDocument(number, authorization) {
+    const [operation] = this.operations;
+    if (this.operations.length !== 1 || operation.action !== 'index') {
+      throw new Error('with API=document, each request writes one document: give a script such as small');
+    }
+    return asBulkAnswer(postDocument(number, operation, this.lines[1], authorization), operation);
   }
 }
 

@@ -16,6 +16,13 @@ export function postBulk(number, body, authorization = AUTHORIZATION) {
   return http.post(url, body, { headers: headers('application/x-ndjson', authorization), timeout: TIMEOUT });
 }
 
+// Sends a document in a request of its own.
+export function postDocument(number, { index, id }, source, authorization = AUTHORIZATION) {
+  const name = id === undefined ? '_doc?op_type=index' : `_doc/${encodeURIComponent(id)}`;
+  const url = `${ADDRESSES[number % ADDRESSES.length]}/${index}/${name}`;
+  return http.post(url, source, { headers: headers('application/json', authorization), timeout: TIMEOUT });
+}
+
 // Sends a request of the set-up or the count. An answer with a status other than these ends the run.
 export function ask(method, path, body = null, statuses = [200]) {
   const url = ADDRESSES[0] + path;

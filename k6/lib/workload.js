@@ -1,5 +1,6 @@
 // The common part of all scripts: makes the indices, warms up, counts at the end, and reports.
 
+import { WARM_UP_PHASE } from './bulk-request.js';
 import { accountFor, thresholds } from './metrics.js';
 import { countDocuments, indexName, introduce, makeIndex, removeIndex, settings } from './index.js';
 import { number, text } from './parameters.js';
@@ -10,9 +11,6 @@ import { addresses, ask } from './target.js';
 
 const WARM_UP = number('WARM_UP', 200000, 0);
 const WARM_UP_REQUEST = 1000;
-
-// The phase of requests that belong to no other phase.
-const WARM_UP_PHASE = 'warm-up';
 
 export class Workload {
   // `indices` are arguments of makeIndex(). `phases` are in order, each with its `name` and, if it is known, the number

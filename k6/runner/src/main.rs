@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use bulk_reshuffle_k6::{Script, Site, activity};
 use bulk_reshuffle_stack::{Counters, FilterConfig, Profile, Tools};
+use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,8 +44,12 @@ async fn run() -> Result<ExitCode> {
 async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<ExitStatus> {
     eprintln!("starting three OpenSearch nodes and Envoy with the filter; set TARGET=http://… to use another target");
     let run_dir = tools.root.join(".run/k6");
+    let filter = match std::env::var("API").as_deref() {
+        Ok("document") => FilterConfig::Merged(json!({"single_documents": true})),
+        _ => FilterConfig::Shipped,
+    };
     let site = tokio::select! {
-        site = Site::start(tools, &run_dir, Profile::Throughput, FilterConfig::Shipped) => site?,
+        site = Site::start(tools, &run_dir, Profile::Throughput, filter) => site?,
         // Dropping the half-started site ends its processes.
         _ = tokio::signal::ctrl_c() => bail!("interrupted; everything was stopped"),
     };
