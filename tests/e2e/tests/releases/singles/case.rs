@@ -33,7 +33,7 @@ struct Group {
     /// The body of cases without one.
     #[serde(default)]
     body: Option<String>,
-    /// Why the filter must pass these requests through, for cases without a reason of their own.
+    /// Why the two are not alike, for cases without a reason of their own.
     #[serde(default)]
     whole: Option<String>,
     cases: Vec<Case>,
@@ -56,8 +56,11 @@ pub struct Case {
     headers: BTreeMap<String, String>,
     /// The content type of the bulk request, instead of `application/x-ndjson`.
     pub bulk_type: Option<String>,
-    /// Why the filter must pass the request through.
+    /// Why the two are not alike. The filter passes such a request through, or lets only requests with the same value
+    /// share a batch.
     pub whole: Option<String>,
+    /// Whether the answer has a form that an item cannot have, such as indented. The filter gives it this form.
+    pub formed: bool,
     /// The outcome: see `answers.rs`.
     is: String,
     /// The outcome on some releases, by their names.
