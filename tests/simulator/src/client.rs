@@ -308,7 +308,7 @@ fn path(rng: &mut Rng, scenario: &Scenario, defaults: &Defaults, oddity: Option<
         path = rng.one_of(&["/i/_doc/_bulk", "/i%2Cj/_bulk", "//_bulk"]).to_owned();
     }
     if oddity == Some(NO_BULK) {
-        let other = if scenario.documents > 0 { "/i/_update/1" } else { "/i/_doc/1" };
+        let other = if scenario.documents > 0 { "/i/_update" } else { "/i/_doc/1" };
         path = rng.one_of(&["/_search", "/_bulk/x", other]).to_owned();
     }
     let mut query: Vec<String> = Vec::new();

@@ -7,6 +7,7 @@ use crate::call_outcome::OVERLOADED;
 use crate::layout::{COORDINATOR, Layout};
 use crate::operation::{MARK, Marker, Operation};
 use crate::rng::Rng;
+use crate::single_document::UNCHANGED;
 
 /// The model of a search cluster: documents in memory, and operations executed one after the other.
 #[derive(Debug)]
@@ -144,8 +145,13 @@ impl Cluster {
                     409 => error(index, 409, "version_conflict_engine_exception"),
                     404 if operation.action == Action::Update => error(index, 404, "document_missing_exception"),
                     _ => {
+                        // Some updates change nothing.
+                        let outcome = match (operation.action, result) {
+                            (Action::Update, "updated") if rng.percent(30) => UNCHANGED.to_owned(),
+                            _ => format!(r#""result":"{result}""#),
+                        };
                         format!(
-                            r#"{},"_version":{marker},"result":"{result}","_seq_no":{number},"status":{status}}}}}"#,
+                            r#"{},"_version":{marker},{outcome},"_seq_no":{number},"status":{status}}}}}"#,
                             head(index)
                         )
                     }

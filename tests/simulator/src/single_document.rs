@@ -26,9 +26,11 @@ const ODDITIES: &[&str] = &[
     "action_line",
     "document_body",
     "document_body",
+    "update_body",
     "empty",
     "unrouted",
     "alias_routing",
+    "single_update",
 ];
 
 /// The fields of answers that clients request.
@@ -52,14 +54,15 @@ impl Client {
         let Parts { mut method, path, parameters, source, operation } = Parts::draw(rng, scenario, all.len(), oddity);
         let mut path = odd_path(rng, path, oddity);
         if oddity == Some(NO_BULK) {
-            let other = rng.one_of(&[("GET", "/i/_doc/1"), ("POST", "/i/_update/1"), ("DELETE", "/i/_doc")]);
+            let other = rng.one_of(&[("GET", "/i/_doc/1"), ("PUT", "/i/_update/1"), ("DELETE", "/i/_doc")]);
             (method, path) = (other.0, other.1.to_owned());
         }
         let plain = odd_source(rng, source, oddity).into_bytes();
         let is_deletion = operation.action == Action::Delete;
         let zipped = !plain.is_empty() && (matches!(oddity, Some(GZIP | BOMB)) || rng.percent(scenario.zipped));
         let body = if zipped { zipped_body(rng, &plain, oddity) } else { plain.clone() };
-        let waits = wait(rng, scenario);
+        let is_update = operation.action == Action::Update;
+        let waits = wait(rng, scenario).filter(|waits| !is_update || !waits.contains("wait_for_active_shards"));
         let of_bulk = ["/_bulk"].into_iter().chain(waits).collect::<Vec<_>>().join("?");
         let line = ["POST".to_owned(), of_bulk, "application/json".to_owned()];
         let (key, mut headers) = headers(rng, scenario, line, oddity, body.len());
@@ -68,7 +71,7 @@ impl Client {
         if zipped {
             declare_zipped(rng, &mut headers);
         }
-        let path = [path, query(rng, waits, parameters, oddity)].concat();
+        let path = [path, query(rng, waits, parameters, (oddity, is_update))].concat();
         let own = [(":method", method), (":path", path.as_str())];
         for (name, value) in &mut headers {
             own.iter().filter(|(own, _)| own == name).for_each(|(_, own)| *value = own.as_bytes().to_vec());
@@ -110,28 +113,36 @@ impl Parts {
     fn draw(rng: &mut Rng, scenario: &Scenario, marker: Marker, oddity: Option<&str>) -> Self {
         let action = match oddity {
             Some("empty" | GZIP | BOMB) => Action::Index,
+            Some("update_body" | "single_update") => Action::Update,
             _ if scenario.creators => Action::Create,
             _ => rng
-                .pick(&[Action::Index, Action::Index, Action::Create, Action::Delete])
+                .pick(&[Action::Index, Action::Index, Action::Create, Action::Update, Action::Delete])
                 .copied()
                 .unwrap_or(Action::Index),
         };
         let name = match oddity {
             Some("unrouted") => rng.one_of(layout::ODD_NAMES),
-            Some("alias_routing") => "r",
+            Some("alias_routing" | "single_update") => "r",
+            Some("update_body") => "i",
             _ if scenario.creators => "i",
             _ => rng.one_of(layout::NAMES),
         };
-        let has_id = action == Action::Delete || scenario.creators || rng.percent(80);
+        // An update under a pipeline passes through, and so does one for the alias "r", which adds a routing value, and
+        // one for the partitioned index "p", which has none.
+        let is_other =
+            action == Action::Update && oddity != Some("single_update") && ["h", "p", "piped", "r"].contains(&name);
+        let action = if is_other { Action::Index } else { action };
+        let has_id = matches!(action, Action::Update | Action::Delete) || scenario.creators || rng.percent(80);
         let id = has_id.then(|| format!("{}{}{MARK}{marker}", rng.one_of(&["", "", "é"]), rng.up_to(scenario.ids)));
         let parameters = parameters(rng, name, action, has_id, oddity);
         let value = |name| parameters.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
         let (piped, unproven) = match action {
-            Action::Delete => (false, false),
+            Action::Delete | Action::Update => (false, false),
             _ => pipelines(name, value("pipeline")),
         };
         let source = match action {
             Action::Delete => String::new(),
+            Action::Update => update(rng, marker, value("if_seq_no").is_some(), oddity),
             // Only the node that owns the document parses it.
             _ if has_id && rng.percent(3) => "\0 no document".to_owned(),
             _ => format!("{START}{marker},\"f\":\"{}\"}}", "x".repeat(rng.one_of(&[0, 0, 10, 200]))),
@@ -160,7 +171,11 @@ impl Parts {
     ) -> Self {
         let Operation { action, name, id, .. } = &operation;
         let is_creation = *action == Action::Create;
-        let at = if is_creation && id.is_some() && rng.percent(50) { "_create" } else { "_doc" };
+        let at = match action {
+            Action::Update => "_update",
+            _ if is_creation && id.is_some() && rng.percent(50) => "_create",
+            _ => "_doc",
+        };
         match (action, id) {
             (Action::Index, None) => parameters.push(("op_type", "index")),
             (Action::Create, Some(_)) if at == "_doc" => parameters.push(("op_type", "create")),
@@ -168,7 +183,7 @@ impl Parts {
         }
         let method = match (action, id) {
             (Action::Delete, _) => "DELETE",
-            (_, None) => "POST",
+            (Action::Update, _) | (_, None) => "POST",
             _ => rng.one_of(&["PUT", "POST"]),
         };
         let id = id.as_ref().map(|id| format!("/{}", id.replace('é', "%C3%A9"))).unwrap_or_default();
@@ -185,6 +200,8 @@ fn parameters(
     oddity: Option<&str>,
 ) -> Vec<(&'static str, &'static str)> {
     let routing = match name {
+        // A single update changes the routing value of its document.
+        _ if action == Action::Update => None,
         "p" => rng.percent(90).then(|| rng.one_of(&["x", "y", "z"])),
         "r" if oddity == Some("alias_routing") => Some("y"),
         "r" => rng.percent(20).then_some("x"),
@@ -193,18 +210,26 @@ fn parameters(
     let mut parameters: Vec<_> = routing.map(|routing| ("routing", routing)).into_iter().collect();
     if has_id && action != Action::Create && oddity != Some("action_line") && rng.percent(10) {
         let version = |kind| [("version", "7"), ("version_type", kind)];
-        let preconditions = [
-            version("external"),
-            version("external_gt"),
-            version("external_gte"),
-            [("if_seq_no", "3"), ("if_primary_term", "1")],
-        ];
-        parameters.extend(rng.pick(&preconditions).into_iter().flatten());
+        let at_number = [("if_seq_no", "3"), ("if_primary_term", "1")];
+        let preconditions = [version("external"), version("external_gt"), version("external_gte"), at_number];
+        let preconditions = if action == Action::Update { &[at_number] } else { &preconditions[..] };
+        parameters.extend(rng.pick(preconditions).into_iter().flatten());
+    } else if action == Action::Update && rng.percent(20) {
+        parameters.push(("retry_on_conflict", "3"));
     }
-    if action != Action::Delete && rng.percent(5) {
+    if matches!(action, Action::Index | Action::Create) && rng.percent(5) {
         parameters.push(("pipeline", rng.one_of(&[layout::HARMLESS, layout::UNPROVEN, "_none"])));
     }
     parameters
+}
+
+/// Returns the body of an update.
+fn update(rng: &mut Rng, marker: Marker, is_conditional: bool, oddity: Option<&str>) -> String {
+    if oddity == Some("update_body") {
+        return rng.one_of(&["{}", "[]", "{\"doc\":1}", "{\"script\":{\"source\":\"ctx.op = 'none'\"}}"]).to_owned();
+    }
+    let upsert = if !is_conditional && rng.percent(50) { ",\"doc_as_upsert\":true" } else { "" };
+    format!("{{\"doc\":{START}{marker}}}{upsert}}}")
 }
 
 /// Returns the lines of the operation that a request stands for.
@@ -221,12 +246,18 @@ fn lines(action: Action, name: &str, id: Option<&str>, parameters: &[(&str, &str
 
 /// Returns the query of a request, with its question mark. The order of its parameters has no meaning, except that of
 /// those for the batch.
-fn query(rng: &mut Rng, waits: Option<&str>, parameters: Vec<(&str, &str)>, oddity: Option<&str>) -> String {
+fn query(
+    rng: &mut Rng,
+    waits: Option<&str>,
+    parameters: Vec<(&str, &str)>,
+    (oddity, is_update): (Option<&str>, bool),
+) -> String {
     let mut query: Vec<String> = waits.map(str::to_owned).into_iter().collect();
     let odd: &[&str] = match oddity {
         Some("parameter") => {
             &["unknown=1", "routing=", "pipeline=a;b", "_source=true", "refresh=a;b", "op_type=update", "timeout=%zz"]
         }
+        Some("action_line") if is_update => &["if_seq_no=3"],
         Some("action_line") => &["version=3", "if_seq_no=3", "version_type=external"],
         _ => &[],
     };
@@ -267,7 +298,7 @@ fn odd_source(rng: &mut Rng, source: String, oddity: Option<&str>) -> String {
 
 /// Returns whether a call sends a request for a single document itself.
 pub fn is_original(call: &Call) -> bool {
-    path_of(call).contains("/_doc") || path_of(call).contains("/_create")
+    ["/_doc", "/_create", "/_update"].iter().any(|part| path_of(call).contains(part))
 }
 
 /// Returns the path of a call.
@@ -282,6 +313,12 @@ pub struct DocumentAnswer {
     pub location: Option<String>,
     pub body: String,
 }
+
+/// The outcome of an update in a batch that changes nothing.
+pub const UNCHANGED: &str = r#""result":"noop","forced_refresh":true,"_shards":{"total":2,"successful":2,"failed":0}"#;
+
+/// The same in the answer to a single update.
+const UNCHANGED_ALONE: &str = r#""result":"noop","_shards":{"total":0,"successful":0,"failed":0}"#;
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -302,7 +339,11 @@ impl DocumentAnswer {
         if let Some(error) = error {
             return Some(Self { status, location: None, body: error_body(error.get(), status) });
         }
-        let body = format!("{}}}", fields.strip_suffix(&format!(r#","status":{status}}}"#))?);
+        let mut body = format!("{}}}", fields.strip_suffix(&format!(r#","status":{status}}}"#))?);
+        if operation.action == Action::Update {
+            // A single update that changes nothing writes to no shard.
+            body = body.replace(UNCHANGED, UNCHANGED_ALONE);
+        }
         // The alias "r" stands for the routing "x".
         let routing = if operation.name == "r" { Some("x") } else { operation.routing.as_deref() };
         let routing = routing.map(|routing| format!("?routing={routing}")).unwrap_or_default();

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::update_body;
+use super::update_body::{Change, accepted_everywhere};
 use super::{Action, ActionLine, Body, LineError, Operation, Placement};
 use crate::invariant::Count;
 
@@ -23,6 +23,8 @@ pub struct Reader {
     /// The offset up to which newlines have been found.
     scanned: u32,
     scratch: Vec<u8>,
+    /// Whether a script in an update is not acceptable.
+    has_no_scripts: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,6 +67,11 @@ pub enum ReadError<E> {
 }
 
 impl Reader {
+    /// Creates a reader of a body in which updates have no scripts.
+    pub fn without_scripts() -> Self {
+        Self { has_no_scripts: true, ..Self::default() }
+    }
+
     /// Reads the part of the body that is new, and appends the complete operations to `operations`. Calls `place` with
     /// each action line and its offset as soon as the line is complete. Fails at the first line that is not acceptable,
     /// or if `place` fails.
@@ -130,7 +137,8 @@ impl Reader {
             Expected::Source(operation) => {
                 if operation.action == Action::Update {
                     let update = body.contiguous(line.clone(), &mut self.scratch);
-                    if !update_body::is_accepted_everywhere(update, operation.is_conditional) {
+                    let change = accepted_everywhere(update, operation.is_conditional);
+                    if change.is_none_or(|change| self.has_no_scripts && change == Change::Script) {
                         return Err(ReadError::UpdateBody { at: line.start });
                     }
                 }

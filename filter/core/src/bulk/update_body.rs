@@ -12,19 +12,27 @@ const MAX_NUMBER: usize = 100;
 /// The longest body, in bytes. It bounds strings, of which some JSON readers refuse longer ones.
 const MAX_BODY: usize = 20_000_000;
 
-/// Returns whether every cluster accepts the source line of an update.
+/// What the source line of an update contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Fields of the document.
+    Doc,
+    /// A script that changes the document.
+    Script,
+}
+
+/// Returns what the source line of an update contains, if every cluster accepts it.
 ///
 /// The coordinating node parses update bodies itself and refuses the whole request for a bad one. The filter therefore
 /// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys. An
 /// update of a certain version of a document cannot create the document.
-pub fn is_accepted_everywhere(line: &[u8], is_conditional: bool) -> bool {
+pub fn accepted_everywhere(line: &[u8], is_conditional: bool) -> Option<Change> {
     if line.len() > MAX_BODY {
-        return false;
+        return None;
     }
-    match serde_json::from_slice::<Object<UpdateBody>>(line) {
-        Ok(Object(body)) => body.is_complete() && !(is_conditional && body.may_create()) && !has_long_number(line),
-        Err(_) => false,
-    }
+    let Object(body) = serde_json::from_slice::<Object<UpdateBody>>(line).ok()?;
+    let creates_version = is_conditional && body.may_create();
+    body.change().filter(|_| !creates_version && !has_long_number(line))
 }
 
 #[derive(Deserialize)]
@@ -45,11 +53,11 @@ struct UpdateBody {
 }
 
 impl UpdateBody {
-    fn is_complete(&self) -> bool {
+    fn change(&self) -> Option<Change> {
         match (&self.doc, &self.script) {
-            (Some(_), None) => !self.scripted_upsert,
-            (None, Some(Object(script))) => !self.doc_as_upsert && script.is_complete(),
-            _ => false,
+            (Some(_), None) if !self.scripted_upsert => Some(Change::Doc),
+            (None, Some(Object(script))) if !self.doc_as_upsert && script.is_complete() => Some(Change::Script),
+            _ => None,
         }
     }
 
@@ -144,6 +152,10 @@ fn has_long_number(line: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::json::MAX_KEY;
+
+    fn is_accepted_everywhere(line: &[u8], is_conditional: bool) -> bool {
+        accepted_everywhere(line, is_conditional).is_some()
+    }
 
     #[test]
     fn vouches_for_documents_and_scripts() {

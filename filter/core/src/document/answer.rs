@@ -28,6 +28,24 @@ pub fn success(item: &[u8], status: u16) -> Option<Vec<u8>> {
     Some([fields.as_bytes(), b"}"].concat())
 }
 
+/// Returns the answer to an update, given its [`success`]. A single update that changes nothing writes to no shard, and
+/// refreshes none, whereas an item reports the shards of its batch.
+pub fn updated(success: Vec<u8>) -> Option<Vec<u8>> {
+    let (mut is_noop, mut unchanged) = (false, String::new());
+    each_field(serde_json::from_slice(&success).ok()?, |name, value| {
+        match (name.get(), value.get()) {
+            (r#""forced_refresh""#, _) => {}
+            (r#""_shards""#, _) => add_field(&mut unchanged, name, r#"{"total":0,"successful":0,"failed":0}"#),
+            (text, value) => {
+                is_noop |= text == r#""result""# && value == r#""noop""#;
+                add_field(&mut unchanged, name, value);
+            }
+        }
+        true
+    });
+    Some(if is_noop { format!("{{{unchanged}}}").into_bytes() } else { success })
+}
+
 /// Returns the answer to a write that has failed with the error in its item.
 pub fn failure(item: &[u8], status: u16) -> Option<Vec<u8>> {
     let mut found = None;
@@ -45,10 +63,9 @@ pub fn failure(item: &[u8], status: u16) -> Option<Vec<u8>> {
 pub fn error(error: &RawValue, status: u16) -> Vec<u8> {
     let (mut all, mut root) = (String::new(), String::new());
     let is_object = each_field(error, |name, value| {
-        let field = format!("{}:{}", name.get(), value.get());
-        for list in [Some(&mut all), Some(&mut root).filter(|_| name.get() != r#""caused_by""#)].into_iter().flatten() {
-            list.push_str(if list.is_empty() { "" } else { "," });
-            list.push_str(&field);
+        add_field(&mut all, name, value.get());
+        if name.get() != r#""caused_by""# {
+            add_field(&mut root, name, value.get());
         }
         true
     });
@@ -57,6 +74,13 @@ pub fn error(error: &RawValue, status: u16) -> Vec<u8> {
         false => format!(r#"{{"error":{error},"status":{status}}}"#),
     }
     .into_bytes()
+}
+
+fn add_field(fields: &mut String, name: &RawValue, value: &str) {
+    let comma = if fields.is_empty() { "" } else { "," };
+    for part in [comma, name.get(), ":", value] {
+        fields.push_str(part);
+    }
 }
 
 /// Returns the `Location` of a document that was created: its path, given the answer and its routing value.
@@ -99,6 +123,24 @@ mod tests {
             (r#"{"create":7,"index":{"_id":"1","status":201}}"#, 201),
         ] {
             assert_eq!(success(item.as_bytes(), status), None, "{item}");
+        }
+    }
+
+    #[test]
+    fn an_update_that_changes_nothing_reports_no_shards() {
+        let answer = |result, refresh, shards| {
+            format!(
+                r#"{{"_index":"a","_id":"1","_version":3,"result":"{result}",{refresh}"_shards":{{"total":{shards},"successful":{shards},"failed":0}},"_seq_no":2,"_primary_term":1}}"#
+            )
+        };
+        let refreshed = r#""forced_refresh":true,"#;
+        for (result, refresh, expected) in [
+            ("noop", refreshed, answer("noop", "", 0)),
+            ("noop", "", answer("noop", "", 0)),
+            ("updated", refreshed, answer("updated", refreshed, 2)),
+        ] {
+            let found = updated(answer(result, refresh, 2).into_bytes()).unwrap();
+            assert_eq!(String::from_utf8(found).unwrap(), expected);
         }
     }
 

@@ -8,12 +8,13 @@
 //! 201 Created                                   201 Created
 //! {"_index":"books","_id":"1",…}           ◀──  {"index":{"_index":"books","_id":"1",…,"status":201}}
 //! ```
-//! Inside a cluster, such a request is carried out as a bulk request of one operation.
+//! Inside a cluster, such a request is carried out as a bulk request of one operation. An update is not, but has the
+//! same outcome in the cases that are accepted here.
 
 mod answer;
 mod query;
 mod target;
 
-pub use answer::{error, failure, location, success};
+pub use answer::{error, failure, location, success, updated};
 pub use query::{QueryError, Write};
 pub use target::{PathError, Target};

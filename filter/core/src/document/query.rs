@@ -48,6 +48,8 @@ struct Parameters<'a> {
     require_alias: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     require_data_stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_on_conflict: Option<u64>,
 }
 
 impl Target<'_> {
@@ -82,9 +84,9 @@ impl Target<'_> {
     }
 
     fn with_op_type(&self, value: &str) -> Result<Action, QueryError> {
-        match value {
-            "create" if self.action != Action::Delete => Ok(Action::Create),
-            "index" if self.action != Action::Delete && !self.is_create_path => Ok(Action::Index),
+        match (value, self.action) {
+            ("create", Action::Index | Action::Create) => Ok(Action::Create),
+            ("index", Action::Index | Action::Create) if !self.is_create_path => Ok(Action::Index),
             _ => Err(QueryError),
         }
     }
@@ -93,16 +95,19 @@ impl Target<'_> {
 impl<'a> Parameters<'a> {
     /// Sets a parameter. Returns whether lines have it, for this action.
     fn set(&mut self, name: &str, value: &'a str, action: Action) -> Result<bool, QueryError> {
+        let (is_update, is_delete) = (action == Action::Update, action == Action::Delete);
         match name {
+            "if_seq_no" => self.if_seq_no = Some(number(value)?),
+            "if_primary_term" => self.if_primary_term = Some(number(value)?),
+            "retry_on_conflict" if is_update => self.retry_on_conflict = Some(number(value)?),
+            "require_alias" if !is_delete => self.require_alias = Some(boolean(value)?),
+            // An update in a bulk request keeps the routing value that the document has, and a single one changes it.
+            _ if is_update => return Ok(false),
             "routing" => self.routing = Some(text(value)?),
             "version" => self.version = Some(number(value)?),
             "version_type" => self.version_type = Some(value),
-            "if_seq_no" => self.if_seq_no = Some(number(value)?),
-            "if_primary_term" => self.if_primary_term = Some(number(value)?),
-            _ if action == Action::Delete => return Ok(false),
-            "pipeline" => self.pipeline = Some(text(value)?),
-            "require_alias" => self.require_alias = Some(boolean(value)?),
-            "require_data_stream" => self.require_data_stream = Some(boolean(value)?),
+            "pipeline" if !is_delete => self.pipeline = Some(text(value)?),
+            "require_data_stream" if !is_delete => self.require_data_stream = Some(boolean(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -112,7 +117,9 @@ impl<'a> Parameters<'a> {
 /// Returns whether a parameter belongs to the query of a bulk request, where it means the same.
 fn is_of_bulk(name: &str, action: Action) -> bool {
     match name {
-        "refresh" | "timeout" | "wait_for_active_shards" => true,
+        "refresh" | "timeout" => true,
+        // A single update that changes nothing does not wait.
+        "wait_for_active_shards" => action != Action::Update,
         "pretty" | "human" | "format" | "filter_path" | "error_trace" => true,
         "include_source_on_error" => action != Action::Delete,
         _ => false,
@@ -175,6 +182,12 @@ mod tests {
                 "/books/_doc/1?if_seq_no=7&if_primary_term=1",
                 r#"{"delete":{"_index":"books","_id":"1","if_seq_no":7,"if_primary_term":1}}"#,
             ),
+            ("POST", "/books/_update/1?refresh", r#"{"update":{"_index":"books","_id":"1"}}"#),
+            (
+                "POST",
+                "/books/_update/1?retry_on_conflict=3&require_alias=false",
+                r#"{"update":{"_index":"books","_id":"1","require_alias":false,"retry_on_conflict":3}}"#,
+            ),
         ] {
             assert_eq!(line(method, path), format!("{expected}\n"), "{method} {path}");
         }
@@ -217,6 +230,21 @@ mod tests {
         for query in ["pipeline=p", "require_alias=true", "op_type=create", "include_source_on_error=true"] {
             assert_eq!(write("DELETE", &format!("/books/_doc/1?{query}")), Err(QueryError), "{query}");
         }
+        for query in [
+            "routing=a",
+            "_source=true",
+            "_source_includes=a",
+            "wait_for_active_shards=1",
+            "doc_as_upsert=true",
+            "retry_on_conflict=-1",
+            "pipeline=p",
+            "version=1",
+            "require_data_stream=false",
+            "op_type=create",
+        ] {
+            assert_eq!(write("POST", &format!("/books/_update/1?{query}")), Err(QueryError), "{query}");
+        }
         assert_eq!(write("PUT", "/books/_create/1?op_type=index"), Err(QueryError));
+        assert_eq!(write("PUT", "/books/_doc/1?retry_on_conflict=1"), Err(QueryError));
     }
 }

@@ -31,7 +31,7 @@ impl<'a> Target<'a> {
         let mut parts = path.split(|byte| *byte == b'/').skip(2);
         parts.next().is_some_and(|part| {
             let name = part.split(|byte| *byte == b'?').next().unwrap_or_default();
-            matches!(name, b"_doc" | b"_create")
+            matches!(name, b"_doc" | b"_create" | b"_update")
         })
     }
 
@@ -43,6 +43,7 @@ impl<'a> Target<'a> {
     /// | `POST` | `/{index}/_doc` | `create` |
     /// | `PUT`, `POST` | `/{index}/_create/{id}` | `create` |
     /// | `DELETE` | `/{index}/_doc/{id}` | `delete` |
+    /// | `POST` | `/{index}/_update/{id}` | `update` |
     pub fn read(method: &[u8], path: &'a str) -> Option<Result<Self, PathError>> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut parts = path.strip_prefix('/')?.split('/');
@@ -51,6 +52,7 @@ impl<'a> Target<'a> {
             (b"PUT" | b"POST", "_doc", Some(_)) => Action::Index,
             (b"POST", "_doc", None) | (b"PUT" | b"POST", "_create", Some(_)) => Action::Create,
             (b"DELETE", "_doc", Some(_)) => Action::Delete,
+            (b"POST", "_update", Some(_)) => Action::Update,
             _ => return None,
         };
         let is_longer = parts.next().is_some();
@@ -111,6 +113,7 @@ mod tests {
             ("PUT", "/books/_create/1", Action::Create, Some("1")),
             ("POST", "/books/_create/1", Action::Create, Some("1")),
             ("DELETE", "/books/_doc/1", Action::Delete, Some("1")),
+            ("POST", "/books/_update/1", Action::Update, Some("1")),
             ("PUT", "/b%6foks/_doc/a%2Fb%20+c%C3%A9", Action::Index, Some("a/b +cé")),
             ("PUT", "/books/_doc/a,*", Action::Index, Some("a,*")),
         ] {
@@ -130,6 +133,10 @@ mod tests {
             ("DELETE", "/books/_doc"),
             ("DELETE", "/books/_create/1"),
             ("POST", "/books/_create"),
+            ("PUT", "/books/_update/1"),
+            ("DELETE", "/books/_update/1"),
+            ("POST", "/books/_update"),
+            ("POST", "/books/_update_by_query"),
             ("POST", "/books/_search"),
             ("POST", "/_bulk"),
             ("POST", "/books/_bulk"),

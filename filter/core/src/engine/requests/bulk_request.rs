@@ -216,7 +216,8 @@ impl Request {
     /// Returns the hash under which its caller is registered. It keeps the request apart from others of its caller if its
     /// lines have parameters that the query lacks and that concern a whole batch. A `_type` adds a warning to the answer.
     /// A required alias or data stream keeps the cluster from creating an index of that name. An update that changes
-    /// nothing causes no refresh, but its item says `forced_refresh` if another operation of the batch does.
+    /// nothing causes no refresh, but its item says `forced_refresh` if another operation of the batch does. The answer to
+    /// a single document does not repeat that.
     pub fn caller_hash(&self) -> u64 {
         let Head { caller_hash, require_alias, require_data_stream, refreshes, .. } = *self.basis.head;
         let by_lines = |required: fn(&Requirements) -> bool, by_query: bool| {
@@ -227,7 +228,8 @@ impl Request {
             by_lines(|required| required.alias, require_alias),
             by_lines(|required| required.data_stream, require_data_stream == Some(true)),
         ];
-        let alone = if refreshes && self.routed.has_update { self.basis.round_robin as u64 } else { 0 };
+        let shows_refresh = refreshes && self.routed.has_update && self.basis.document.is_none();
+        let alone = if shows_refresh { self.basis.round_robin as u64 } else { 0 };
         apart.into_iter().fold(alone, |bits, is_apart| bits << 1 | u64::from(is_apart)) ^ caller_hash
     }
 
@@ -313,8 +315,9 @@ impl Request {
         let read = self.read_operations(ids);
         // A newline in a single document ends its line too early, so that the rest would be other operations. In the body of
         // a deletion, already its first line would be one.
+        let is_update = read == Err(PassThrough::UpdateBody);
         let is_other = self.document().is_some_and(|document| {
-            self.body.has_newline() || !document.write.action.has_source() && self.body.document() > 0
+            self.body.has_newline(is_update) || !document.write.action.has_source() && self.body.document() > 0
         });
         let read = if is_other { Err(PassThrough::DocumentBody) } else { read };
         read.and(self.check_room(room, before))

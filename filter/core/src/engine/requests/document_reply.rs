@@ -6,6 +6,7 @@ use super::bulk_request::Request;
 use super::headers::carried;
 use super::outcome::{ItemNumbers, NodeAnswer, Outcome, WholeAnswer};
 use super::reply::{NO_ANSWER, json_headers};
+use crate::bulk::Action;
 use crate::document;
 use crate::engine::command::Response;
 
@@ -36,6 +37,8 @@ impl Request {
             return Some(Response { status, headers, body: document::failure(text, status)? });
         }
         let body = document::success(text, status)?;
+        let is_update = self.document()?.write.action == Action::Update;
+        let body = if is_update { document::updated(body)? } else { body };
         if status == CREATED {
             let location = ("location".to_owned(), document::location(&body, self.routing_value().as_deref())?);
             headers = headers.iter().cloned().chain([location]).collect();

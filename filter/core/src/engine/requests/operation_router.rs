@@ -259,6 +259,9 @@ impl<'a> OperationRouter<'a> {
         if line.action != Action::Create && named.target.kind.is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
+        if self.basis.document.is_some() && line.action == Action::Update && named.target.has_other_updates() {
+            return Err(Unrouted::SingleUpdate);
+        }
         let ingest = self.ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.basis.head.default_routing.as_deref());
         if ingest == Ingest::Unproven {

@@ -34,8 +34,10 @@ impl RequestBody {
         Self { compressed: is_gzip.then(Box::default), ..Self::default() }
     }
 
-    /// Starts with the action line of a single document, whose source is to arrive.
+    /// Starts with the action line of a single document, whose source is to arrive. Security plug-ins require other
+    /// rights for a script in a single update than for one in a bulk request.
     pub fn begin_with(&mut self, line: &[u8]) {
+        self.reader = Reader::without_scripts();
         self.plain.push(line.to_vec());
         self.line = self.plain.len();
     }
@@ -46,9 +48,10 @@ impl RequestBody {
         self.plain.len().minus(own, "the body begins with the line")
     }
 
-    /// Returns whether a newline has arrived in a single document.
-    pub fn has_newline(&self) -> bool {
-        !self.is_ended && self.reader.line_start() > self.line
+    /// Returns whether a newline has arrived in a single document. `was_read`: whether its first line was read, without
+    /// success.
+    pub fn has_newline(&self, was_read: bool) -> bool {
+        !self.is_ended && (was_read || self.reader.line_start() > self.line)
     }
 
     /// Ends the line of a single document. Returns whether it is one: a cluster would cut a carriage return off.

@@ -107,6 +107,82 @@ fn a_location_has_the_routing_value_of_an_alias() {
 }
 
 #[test]
+fn an_update_that_changes_nothing_is_answered_as_one_that_no_shard_has_written() {
+    let mut harness = harness();
+    let [a, b] = [0, 1].map(|n| id_on(0, n));
+    // With `refresh`, a bulk request with updates would be alone in its batch.
+    for (request, id) in [(100, &a), (101, &b)] {
+        send(&mut harness, request, "POST", &format!("/i/_update/{id}?refresh=true"), r#"{"doc":{"a":1}}"#);
+    }
+    harness.woken();
+    let lines = |id: &str| format!("{{\"update\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"doc\":{{\"a\":1}}}}\n");
+    assert_eq!(harness.bodies(), [lines(&a) + &lines(&b)]);
+    let fields = |id: &str, result: &str, shards: &str| {
+        format!(r#""_id":"{id}","_index":"i","result":"{result}",{shards}"_seq_no":7"#)
+    };
+    let wrote = r#""forced_refresh":true,"_shards":{"total":1,"successful":1,"failed":0},"#;
+    let none = r#""_shards":{"total":0,"successful":0,"failed":0},"#;
+    let item = |id, result| format!(r#"{{"update":{{{},"status":200}}}}"#, fields(id, result, wrote));
+    let answer = format!(r#"{{"took":1,"errors":false,"items":[{},{}]}}"#, item(&a, "noop"), item(&b, "updated"));
+    harness.answer_with("es-0", 200, &answer);
+    assert_eq!(reply(&harness, 100), (200, None, format!("{{{}}}", fields(&a, "noop", none))));
+    assert_eq!(reply(&harness, 101), (200, None, format!("{{{}}}", fields(&b, "updated", wrote))));
+    harness.finish();
+}
+
+#[test]
+fn an_update_passes_through_where_a_bulk_request_would_do_something_else() {
+    let mut state = state();
+    state["metadata"]["indices"]["i"]["aliases"] = json!(["routed"]);
+    state["alias"] = json!({"i": {"aliases": {"routed": {"index_routing": "x y"}}}});
+    let single = Some(PassThrough::Unrouted(Unrouted::SingleUpdate));
+    let piped = Some(PassThrough::Unrouted(Unrouted::IndexPipeline));
+    for (path, at, field, why) in [
+        ("/i/_update/1", "", json!({}), None),
+        ("/i/_update/1", "/settings/index", json!({"disable_sequence_numbers": "false"}), None),
+        ("/i/_update/1", "/settings/index", json!({"disable_sequence_numbers": "true"}), single),
+        ("/i/_update/1", "", json!({"field_inference": {"f": {"inference_id": "m"}}}), single),
+        ("/i/_update/1", "/settings/index", json!({"write": {"wait_for_active_shards": "2"}}), single),
+        ("/i/_update/1", "/settings/index", json!({"default_pipeline": "p"}), piped),
+        ("/routed/_update/1", "", json!({}), single),
+        ("/i/_update/1?routing=a", "", json!({}), Some(PassThrough::Parameter)),
+    ] {
+        let mut state = state.clone();
+        let part = state.pointer_mut(&format!("/metadata/indices/i{at}")).unwrap();
+        *part = with(part.take(), &field);
+        let config = json!({"single_documents": true, "cluster_state": {"refresh": "1h"}});
+        let mut harness = Harness::knowing(config, &state);
+        send(&mut harness, 100, "POST", path, r#"{"doc":{}}"#);
+        assert_eq!(why.map_or(0, |why| harness.passed_because(why)), u64::from(why.is_some()), "{path} {field}");
+        assert_eq!(harness.passed.len(), usize::from(why.is_some()), "{path} {field}");
+        // A bulk request with the same update is split all the same, except under a pipeline.
+        harness.passed.clear();
+        harness.request("/_bulk", "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n{\"doc\":{}}\n");
+        assert_eq!(harness.passed.len(), usize::from(why == piped), "{field}");
+    }
+}
+
+#[test]
+fn a_single_update_with_a_script_passes_through() {
+    let mut harness = harness();
+    for body in
+        [r#"{"script":{"source":"ctx.op = 'delete'"}}"#, r#"{"upsert":{}}"#, "{}", r#"{"doc":{},"_source":true}"#]
+    {
+        send(&mut harness, 100, "POST", "/i/_update/1", body);
+        assert_eq!(harness.passed.remove(&100).unwrap(), body.as_bytes());
+        harness.gone(100);
+    }
+    assert_eq!(harness.passed_because(PassThrough::UpdateBody), 4);
+    for body in ["\n{\"doc\":{}}", "{\n\"doc\":{}}", "{\"doc\":{}}\n"] {
+        send(&mut harness, 100, "POST", "/i/_update/1", body);
+        assert_eq!(harness.passed.remove(&100).unwrap(), body.as_bytes());
+        harness.gone(100);
+    }
+    assert_eq!(harness.passed_because(PassThrough::DocumentBody), 3);
+    harness.finish();
+}
+
+#[test]
 fn an_answer_is_filtered_and_indented_as_the_client_asks() {
     let mut harness = harness();
     let id = id_on(0, 0);

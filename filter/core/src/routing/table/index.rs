@@ -23,6 +23,8 @@ pub(crate) struct Index {
     pub pipelines: Option<Box<IndexPipelines>>,
     /// Whether it asks the cluster to wait for more copies of a shard than the primary before it writes.
     pub waits: bool,
+    /// Whether the cluster carries out the update of a single document in another way than one in a bulk request.
+    pub has_other_updates: bool,
     /// The number of the last overview of the cluster that contained it.
     #[serde(skip)]
     pub seen: Cell<u32>,
@@ -71,6 +73,7 @@ impl Index {
             problems,
             pipelines: metadata.and_then(IndexPipelines::of),
             waits: metadata.is_some_and(IndexMetadata::waits),
+            has_other_updates: metadata.is_some_and(IndexMetadata::has_other_updates),
             seen: Cell::default(),
             distrusted: Cell::default(),
             name_hash: hash(name),

@@ -30,6 +30,8 @@ pub(crate) struct IndexMetadata {
     pub resharding: Option<Value>,
     /// OpenSearch 3: the shards that were split in place.
     pub split_shards_metadata: Option<SplitShards>,
+    /// Elasticsearch: the fields that models fill in.
+    pub field_inference: Option<IgnoredAny>,
     #[serde(rename = "aliases")]
     _aliases: Option<IgnoredAny>,
     #[serde(rename = "shard_size_forecast", alias = "shard_size_in_bytes_forecast")]
@@ -103,6 +105,8 @@ pub(crate) struct IndexSettings {
     pub append_only: AppendOnly,
     /// OpenSearch: another format than Lucene's. Such an index is append-only, unless its settings say otherwise.
     pub pluggable: Option<IgnoredAny>,
+    /// Elasticsearch 9: documents have no sequence numbers.
+    pub disable_sequence_numbers: Option<String>,
     #[serde(default)]
     pub write: Write,
     #[serde(rename = "number_of_routing_shards")]
@@ -143,6 +147,7 @@ impl IndexMetadata {
         "state",
         "*rout*",
         "*shard*",
+        "field_inference",
         "settings.index.uuid",
         "settings.index.version.created",
         "settings.index.*rout*",
@@ -153,6 +158,7 @@ impl IndexMetadata {
         "settings.index.blocks",
         "settings.index.append_only",
         "settings.index.pluggable",
+        "settings.index.disable_sequence_numbers",
         "settings.index.write.wait_for_active_shards",
         "mappings.*._routing.required",
         "mappings.*._meta.bulk_reshuffle",
@@ -162,6 +168,12 @@ impl IndexMetadata {
     pub fn may_be_append_only(&self) -> bool {
         let IndexSettings { append_only, pluggable, .. } = &self.settings.index;
         append_only.enabled.as_deref().map_or(pluggable.is_some(), |enabled| enabled != "false")
+    }
+
+    /// Returns whether the cluster carries out the update of a single document in another way than one in a bulk request.
+    pub fn has_other_updates(&self) -> bool {
+        let disabled = self.settings.index.disable_sequence_numbers.as_deref();
+        self.field_inference.is_some() || disabled.is_some_and(|disabled| disabled != "false")
     }
 
     /// Returns whether the cluster waits for more copies of a shard than the primary before it writes.

@@ -273,6 +273,13 @@ impl<'a> WriteTarget<'a> {
         self.entry.waits
     }
 
+    /// Returns whether the cluster carries out the update of a single document in another way than one in a bulk request:
+    /// with other inference, with the routing value of an alias, which replaces that of the document, or without a wait
+    /// for copies if it changes nothing.
+    pub fn has_other_updates(&self) -> bool {
+        self.entry.has_other_updates || self.added_routing.is_some() || self.waits()
+    }
+
     /// Returns the computation of an operation's shard, whether its primary is started or not. Returns `None` if the
     /// cluster chooses the shard. Fails if the index is unrouted.
     pub fn choice(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Option<Choice>, Unrouted> {

@@ -35,6 +35,9 @@ reasons! {
         "An ingest pipeline of the operation, or of another one in the request, may change where documents go. All \
          operations of the request stay together.";
     IngestRole = "ingest_role", "The operation has an ingest pipeline, and its node does not run pipelines.";
+    SingleUpdate = "single_update",
+        "A bulk request would do something else with this update of a single document. Its alias adds a routing value, \
+         or its index infers fields, has no sequence numbers or waits for copies.";
     IndexMode = "index_mode", "The index has a mode that is unknown to the filter.";
     RoutingPath = "routing_path", "The index routes by fields of the document, as time series indices do.";
     VirtualShards = "virtual_shards", "The index has virtual shards.";
