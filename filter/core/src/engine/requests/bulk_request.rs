@@ -313,14 +313,18 @@ impl Request {
     /// Continues to read a body that has grown, as long as there is room for the answer to its operations.
     fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
         let read = self.read_operations(ids);
-        // A newline in a single document ends its line too early, so that the rest would be other operations. In the body of
-        // a deletion, already its first line would be one.
-        let is_update = read == Err(PassThrough::UpdateBody);
-        let is_other = self.document().is_some_and(|document| {
-            self.body.has_newline(is_update) || !document.write.action.has_source() && self.body.document() > 0
-        });
-        let read = if is_other { Err(PassThrough::DocumentBody) } else { read };
+        let read = match self.document() {
+            Some(document) if self.is_no_line(document, &read) => Err(PassThrough::DocumentBody),
+            _ => read,
+        };
         read.and(self.check_room(room, before))
+    }
+
+    /// Returns whether the body of a single document cannot be a line of a bulk request. A newline ends its line too early,
+    /// so that the rest would be other operations. In the body of a deletion, already its first line would be one.
+    fn is_no_line(&self, document: &Document, read: &Result<(), PassThrough>) -> bool {
+        let was_read = *read == Err(PassThrough::UpdateBody);
+        self.body.has_newline(was_read) || !document.write.action.has_source() && self.body.document() > 0
     }
 
     /// Updates its charge. Fails if there is no room for its growth since `before`.

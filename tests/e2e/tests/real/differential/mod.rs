@@ -80,10 +80,12 @@ fn forgetful() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
     let scene = SharedScene::start_alone("differential", forgetful(), None).await;
-    let (tally, counted) = compare(&scene, &seeds(SEEDS), Naming::Anywhere).await;
+    let seeds = seeds(SEEDS);
+    let (tally, counted) = compare(&scene, &seeds, Naming::Anywhere).await;
     let single = counted["single_documents_total.outcome.merged"];
     assert!(single * 20 > tally.requests as u64, "{single} of {} requests were single documents", tally.requests);
-    assert!(counted["batches_total"] * 3 < counted["batch_requests_total"] * 2, "almost no batch had two requests");
+    let are_shared = counted["batches_total"] * 3 < counted["batch_requests_total"] * 2;
+    assert!(seeds.len() == 1 || are_shared, "almost no batch had two requests");
     scene.end().await;
 }
 
