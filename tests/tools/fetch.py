@@ -119,7 +119,8 @@ def tools():
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
-        java_client("elasticsearch-java", "8.19.6", 18),
+        java_program("elasticsearch-java", "8.19.6", 18, "SendOperations", "ElasticsearchOperations"),
+        java_program("opensearch-java", "3.2.0", 12, "SendOperations", "OpenSearchOperations"),
         # Its own package with storage in Elasticsearch only.
         java_client("zipkin", "3.6.1", 86),
         java_program("spark", "3.5.9", 88),
@@ -193,7 +194,7 @@ def tools():
 GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
-                "javascript-clients", "go-clients"],
+                "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
@@ -301,11 +302,11 @@ def java_client(name, version, megabytes):
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
 
 
-def java_program(name, version, megabytes):
-    """A Java library, and our program that uses it."""
-    source = CLIENTS / name / "WriteDocuments.java"
-    return Tool(name, version, megabytes, requirements(name) + source.read_text(), "jars",
-                lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(source, jars, jars),
+def java_program(name, version, megabytes, *classes):
+    """A Java library, and our program that uses it: these classes, or the one in the library's own folder."""
+    sources = [CLIENTS / "java" / (made + ".java") for made in classes] or [CLIENTS / name / "WriteDocuments.java"]
+    return Tool(name, version, megabytes, requirements(name) + "".join(source.read_text() for source in sources),
+                "jars", lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(sources, jars, jars),
                 needs=("java", "ecj"))
 
 
@@ -637,7 +638,7 @@ def compile_processors(plugin, libraries, package, interfaces):
     sources.mkdir(parents=True)
     for source in processor_sources(interfaces):
         (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
-    compile_java(sources, libraries, classes)
+    compile_java([sources], libraries, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
@@ -649,11 +650,11 @@ def compile_processors(plugin, libraries, package, interfaces):
 
 
 def compile_java(sources, libraries, classes):
-    """Compiles a file, or all files of a folder, against the libraries of a folder."""
+    """Compiles files, or all files of folders, against the libraries of a folder."""
     (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
     run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
-         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], classes.parent,
-        "{} does not compile against {}.".format(sources, libraries))
+         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes)] + [str(source) for source in sources],
+        classes.parent, "{} does not compile against {}.".format(", ".join(map(str, sources)), libraries))
 
 
 def do_without_analysis(opensearch):
