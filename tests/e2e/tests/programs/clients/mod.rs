@@ -3,6 +3,7 @@
 //!
 //! `make test-clients` fetches their dependencies and runs them, one cluster after the other.
 
+mod chat_history;
 mod helper;
 mod operation;
 mod report;
@@ -69,6 +70,11 @@ async fn elasticsearch_7_10_helpers_report_all_outcomes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn elasticsearch_8_helpers_report_all_outcomes() {
     check(Elasticsearch8, OF_ELASTICSEARCH_8).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elasticsearch_8_chat_history_reads_its_own_messages() {
+    chat_history::check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
