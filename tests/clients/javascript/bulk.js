@@ -60,9 +60,9 @@ async function sendSingle (name, client, index, operations) {
     const parameters = { index, ...(id !== null && { id }), ...(routing !== null && { routing }) }
     try {
       const answer = await client[action]({ ...parameters, ...(action !== 'delete' && content) })
-      const { _id, result } = answer.body ?? answer
+      const { _id, _version, result } = answer.body ?? answer
       stats.successful++
-      report(action, _id, result === 'created' ? 201 : 200, null, { n })
+      report(action, _id, result === 'created' ? 201 : 200, null, { n }, _version)
     } catch (failure) {
       if (failure.statusCode === undefined) throw failure
       stats.failed++
@@ -83,9 +83,9 @@ function lines (index, { action, id, routing, document }) {
   return [head, action === 'update' ? { doc: document } : document]
 }
 
-function report (action, id, status, error, document) {
+function report (action, id, status, error, document, version) {
   const n = document?.n ?? document?.doc?.n ?? null
-  console.log(JSON.stringify({ n, action, id, status, error }))
+  console.log(JSON.stringify({ n, action, id, status, version, error }))
 }
 
 main().catch((error) => {

@@ -97,7 +97,7 @@ def async_streaming_bulk(arguments, operations, actions, options):
 
 def single(arguments, operations, *_):
     connected = client(arguments)
-    options = {"filter_path": "_id,result,error,status"} if arguments.filter_path else {}
+    options = {"filter_path": "_id,_version,result,error,status"} if arguments.filter_path else {}
     with ThreadPoolExecutor(THREADS) as threads:
         results = list(threads.map(lambda operation: send(connected, arguments.index, operation, options), operations))
     return report_all(operations, results)
@@ -115,7 +115,7 @@ def send(connected, index, operation, options):
     try:
         answer = getattr(connected, action)(**options)
         status = {"created": 201, "updated": 200, "deleted": 200}[answer["result"]]
-        return True, {action: {"_id": answer["_id"], "status": status}}
+        return True, {action: {"_id": answer["_id"], "_version": answer["_version"], "status": status}}
     except (library.TransportError, *([library.ApiError] if IS_NEW else [])) as failure:
         answer = failure.body if IS_NEW else failure.info
         return False, {action: {"_id": operation["id"], "status": failure.status_code, "error": answer.get("error")}}
@@ -152,6 +152,7 @@ def report(n, result):
         "action": name,
         "id": item.get("_id"),
         "status": item.get("status"),
+        "version": item.get("_version"),
         "error": error["type"] if isinstance(error, dict) else error,
     }))
 

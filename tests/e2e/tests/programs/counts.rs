@@ -12,6 +12,8 @@ use crate::shared_scene::SharedScene;
 pub struct Counts {
     /// The number of requests that were split, or merged whole.
     pub merged: u64,
+    /// The number of those that were requests for a single document, refused in a batch or not.
+    pub single_documents: u64,
     pub operations: u64,
     /// The number of batches by upstream.
     pub batches: BTreeMap<String, u64>,
@@ -33,6 +35,7 @@ impl Counts {
         };
         Ok(Self {
             merged: count("requests_total.outcome.merged"),
+            single_documents: labelled("single_documents_total.outcome").values().sum(),
             operations: count("operations_total"),
             batches: labelled("batches_total.upstream"),
             batch_operations: labelled("batch_operations_total.upstream"),
@@ -44,6 +47,7 @@ impl Counts {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             merged: self.merged - earlier.merged,
+            single_documents: self.single_documents - earlier.single_documents,
             operations: self.operations - earlier.operations,
             batches: growth(&self.batches, &earlier.batches),
             batch_operations: growth(&self.batch_operations, &earlier.batch_operations),

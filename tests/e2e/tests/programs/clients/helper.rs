@@ -37,7 +37,15 @@ pub enum Client {
     Python(&'static str),
     JavaScript,
     Go,
+    /// The Java library of this name in `tests/tools/fetch.py`, and the class of its program.
+    Java(&'static str, &'static str),
 }
+
+/// The option with which a client for Go encodes documents itself. They then end with a newline.
+const WITH_NEWLINES: &str = "--json-reader";
+
+/// The options of clients for Go that send each operation in a request of its own.
+pub const OF_GO: &[&[&str]] = &[&["--single"], &["--single", "--compress"], &["--single", WITH_NEWLINES]];
 
 /// The options for helpers without `filter_path`.
 pub const WITHOUT_FILTER_PATH: &[&[&str]] = &[&[], &["--compress"]];
@@ -73,15 +81,20 @@ impl Helper {
             command.args(*style).args([self.name, &scene.envoy.url(""), &index]).arg(file.path());
             let printed = execution::run(&name, command, Stdio::null()).await.unwrap();
 
-            Report::parse(&printed).check(&operations, self.told);
+            Report::parse(&printed).check(&operations, self.told, self.is_single);
             let found = documents(&scene.client, &scene.direct(0, ""), &index).await.unwrap();
             assert_eq!(found.into_iter().map(stored).collect::<BTreeMap<_, _>>(), later_documents());
             let mut counted = scene.counts().await.since(&before);
             // The program also creates documents that exist.
-            let passed = counted.passed.remove("often_refused").filter(|_| self.is_single).unwrap_or_default();
+            let mut passed = counted.passed.remove("often_refused").filter(|_| self.is_single).unwrap_or_default();
+            if style.contains(&WITH_NEWLINES) {
+                let written = operations.iter().filter(|operation| operation.action != "delete").count();
+                assert_eq!(counted.passed.remove("document_body"), Some(written as u64));
+                passed += written as u64;
+            }
             counted.check_split(&format!("{name} {style:?}"));
-            let updates = operations.iter().filter(|operation| self.is_single && operation.action == "update").count();
-            assert_eq!(counted.operations + passed + updates as u64, operations.len() as u64);
+            assert_eq!(counted.operations + passed, operations.len() as u64);
+            assert_eq!(counted.single_documents, if self.is_single { counted.merged } else { 0 });
             assert!(counted.merged >= 4, "only {} requests", counted.merged);
         }
         scene.end().await;
@@ -102,6 +115,13 @@ impl Client {
                 let mut command = bare(tools.folder("node")?.join("bin/node"));
                 let packages = tools.folder("javascript-clients")?.join("node_modules");
                 command.arg(sources.join("javascript/bulk.js")).env("NODE_PATH", packages);
+                command
+            }
+            Self::Java(library, program) => {
+                let (mut command, jars) = (bare(tools.java.join("bin/java")), tools.folder(library)?);
+                // Java starts sooner without its second compiler.
+                command.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dstdout.encoding=UTF-8", "-cp"]);
+                command.arg(format!("{0}:{0}/*", jars.display())).arg(program);
                 command
             }
             Self::Go => bare(GO_PROGRAM.get_or_try_init(|| compile_go(&tools)).await?),

@@ -1,7 +1,9 @@
-//! Unmodified clients from their registries, with their own bulk helpers, in front of the filter and real clusters.
+//! Unmodified clients from their registries, with their own bulk helpers and one by one, in front of the filter and
+//! real clusters.
 //!
 //! `make test-clients` fetches their dependencies and runs them, one cluster after the other.
 
+mod chat_history;
 mod helper;
 mod operation;
 mod report;
@@ -10,7 +12,7 @@ use bulk_reshuffle_stack::Distribution::{self, *};
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use self::helper::{Client::*, Helper, WITHOUT_FILTER_PATH};
+use self::helper::{Client::*, Helper, OF_GO, WITHOUT_FILTER_PATH};
 use self::report::Told::*;
 use crate::shared_scene::SharedScene;
 
@@ -32,6 +34,8 @@ const OF_ELASTICSEARCH_8: &[Helper] = &[
     Helper::new(JavaScript, "elasticsearch", All),
     Helper::single(JavaScript, "elasticsearch", &[&["--single"], &["--single", "--compress"]]),
     Helper::new(Go, "elasticsearch", All),
+    Helper::single(Go, "elasticsearch", OF_GO),
+    Helper::single(Java("elasticsearch-java", "ElasticsearchOperations"), "single", WITHOUT_FILTER_PATH),
 ];
 
 const OF_OPENSEARCH_2: &[Helper] = &[
@@ -42,6 +46,8 @@ const OF_OPENSEARCH_2: &[Helper] = &[
     Helper::new(JavaScript, "opensearch", Failed),
     Helper::single(JavaScript, "opensearch", &[&["--single"], &["--single", "--compress"]]),
     Helper { styles: WITHOUT_FILTER_PATH, ..Helper::new(Go, "opensearch", All) },
+    Helper::single(Go, "opensearch", OF_GO),
+    Helper::single(Java("opensearch-java", "OpenSearchOperations"), "single", WITHOUT_FILTER_PATH),
 ];
 
 /// Checks every helper, and reports all that failed.
@@ -64,6 +70,11 @@ async fn elasticsearch_7_10_helpers_report_all_outcomes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn elasticsearch_8_helpers_report_all_outcomes() {
     check(Elasticsearch8, OF_ELASTICSEARCH_8).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elasticsearch_8_chat_history_reads_its_own_messages() {
+    chat_history::check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,6 +115,11 @@ impl Operation {
         self.status < 300
     }
 
+    /// Returns the document's version after the operation, if it succeeds.
+    pub fn version(&self) -> Option<u64> {
+        self.is_good().then_some(if self.is_about_an_earlier_document() { 2 } else { 1 })
+    }
+
     fn is_about_an_earlier_document(&self) -> bool {
         matches!((self.action, self.status), ("update" | "delete", 200) | ("create", 409))
     }

@@ -27,7 +27,7 @@ impl Report {
     }
 
     /// Checks that every operation is reported once, with its own outcome.
-    pub fn check(&self, operations: &[Operation], told: Told) {
+    pub fn check(&self, operations: &[Operation], told: Told, has_versions: bool) {
         let good = operations.iter().filter(|operation| operation.is_good()).count();
         assert_eq!((self.succeeded, self.failed), (good, operations.len() - good));
         let expected = operations.iter().filter(|operation| told == Told::All || !operation.is_good());
@@ -36,6 +36,10 @@ impl Report {
             let items: Vec<&Value> = self.items.iter().filter(|item| is_about(item, operation)).collect();
             let [item] = items.as_slice() else { panic!("{operation:?} was reported by {items:?}") };
             check_item(item, operation);
+            if has_versions {
+                let version = operation.version();
+                assert!(version.is_none() || item["version"].as_u64() == version, "{item} for {operation:?}");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! rsyslog with `examples/shippers/rsyslog.conf`.
+//! rsyslog with `examples/shippers/rsyslog.conf`, and in the default mode of its output.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,18 +8,23 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::UnpackedProgram;
 use bulk_reshuffle_stack::Distribution::OpenSearch2;
 use bulk_reshuffle_stack::Tools;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::shipment::{Shipment, document, is_bad};
+use super::shipment::{ENTRIES, Shipment, document, is_bad};
 use crate::readme;
 
-/// Returns the command that ships the entries of these files to this URL. The program keeps its state in the folder.
+/// Returns the command that ships the entries of these files to this URL, as the example does. The program keeps its
+/// state in the folder.
 pub fn command(tools: &Tools, log_files: &Path, folder: &Path, url: &str) -> Result<Command> {
+    command_with(&readme::folder("shippers").join("rsyslog.conf"), tools, log_files, folder, url)
+}
+
+fn command_with(config: &Path, tools: &Tools, log_files: &Path, folder: &Path, url: &str) -> Result<Command> {
     let rsyslog = UnpackedProgram::find(tools, "rsyslog", "usr/sbin/rsyslogd", "rsyslog")?;
     let mut command = rsyslog.command();
     command
         .args(["-n", "-f"])
-        .arg(readme::folder("shippers").join("rsyslog.conf"))
+        .arg(config)
         .arg("-i")
         .arg(folder.join("pid"))
         .arg("-M")
@@ -54,5 +60,35 @@ async fn rsyslog_indexes_all_valid_entries_and_keeps_refused_ones() {
     // rsyslog sends this request before a retry, if a request got no answer.
     let health = shipment.scene.client.get(&shipment.scene.envoy.url("/_cat/health")).await.unwrap();
     assert!(health.ok().unwrap().text().contains("green"));
+    shipment.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rsyslog_indexes_all_valid_entries_in_requests_of_their_own() {
+    // rsyslog drops a message that gets a 429, so the filter must retry it.
+    let shipment = Shipment::start_with(OpenSearch2, "logs-rsyslog-default", json!({"single_documents": true})).await;
+    shipment.write();
+    shipment.refuse_next();
+    let (files, url, tools) = (shipment.log_files(), shipment.scene.envoy.url(""), Tools::find().unwrap());
+    let config = tools.root.join("tests/e2e/tests/programs/shippers/rsyslog-default.conf");
+    let command = command_with(&config, &tools, &files, shipment.folder(), &url).unwrap();
+    let process = shipment.start("rsyslogd", command);
+    shipment.wait_indexed(&process).await;
+
+    let bad: BTreeSet<_> = shipment.bad().collect();
+    let refused = shipment.wait_file("errors.json", |text| text.lines().count() == bad.len()).await;
+    let entry = |line: &str| {
+        let told: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(told["reply"]["status"], 400, "{line}");
+        assert_eq!(told["reply"]["error"]["type"], "mapper_parsing_exception", "{line}");
+        let sent: Value = serde_json::from_str(told["request"]["postdata"].as_str().unwrap()).unwrap();
+        let n = sent["id"].as_str().unwrap().trim_start_matches("entry-").parse().unwrap();
+        assert_eq!(sent, document(n));
+        n
+    };
+    assert_eq!(refused.lines().map(entry).collect::<BTreeSet<_>>(), bad);
+    process.stop().await.unwrap();
+    shipment.check_documents_with(|_, source| source["id"].as_str().unwrap().to_owned()).await;
+    assert_eq!(shipment.counted().await.single_documents, ENTRIES);
     shipment.end().await;
 }

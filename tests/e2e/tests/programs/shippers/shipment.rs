@@ -110,13 +110,22 @@ impl Shipment {
 
     /// Checks that the index has every valid entry, with its id and content.
     pub async fn check_documents(&self) {
+        self.check_documents_with(|id, _| id.to_owned()).await;
+    }
+
+    /// Does the same as [`check_documents`](Self::check_documents), with this function from a document's id and source
+    /// to the entry's id.
+    pub async fn check_documents_with(&self, id_of: impl Fn(&str, &Value) -> String) {
         // Some shippers add fields, and some remove the id.
         let bare = |mut source: Value| {
             source.as_object_mut().unwrap().retain(|name, _| ["n", "text"].contains(&name.as_str()));
             source
         };
+        let sources = self.scene.sources(&self.index).await;
+        let count = sources.len();
         let found: BTreeMap<_, _> =
-            self.scene.sources(&self.index).await.into_iter().map(|(id, source)| (id, bare(source))).collect();
+            sources.into_iter().map(|(id, source)| (id_of(&id, &source), bare(source))).collect();
+        assert_eq!(found.len(), count, "an entry was indexed twice");
         let good = (0..ENTRIES).filter(|n| !is_bad(*n));
         let expected: BTreeMap<_, _> = good.map(|n| (format!("entry-{n}"), bare(document(n)))).collect();
         assert_eq!(found, expected);
@@ -129,11 +138,16 @@ impl Shipment {
         assert!(batches * 2 < requests, "{requests} requests' shares in {batches} batches");
     }
 
+    /// Returns what the filter has counted.
+    pub async fn counted(&self) -> Counts {
+        self.scene.counts().await.since(&self.before)
+    }
+
     /// Ends the test. Checks that every bulk request was split, that a requested refusal has happened, and that no VM
     /// has died.
     pub async fn end(self) {
         assert!(!self.refuses.load(Ordering::Relaxed), "no batch was refused");
-        let counted = self.scene.counts().await.since(&self.before);
+        let counted = self.counted().await;
         counted.check_split(&self.index);
         let good = ENTRIES - self.bad().count() as u64;
         assert!(counted.operations >= good, "{counted:?}");
