@@ -70,9 +70,9 @@ const PRETTY_FACTOR: u64 = 3;
 
 impl Request {
     /// Creates a request, of whose body nothing has arrived.
-    pub fn new(basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
+    pub fn new(mut basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
         let mut body = RequestBody::new(basis.head.gzip);
-        basis.document.iter().for_each(|document| body.begin_with(&document.write.line));
+        basis.document.iter_mut().for_each(|document| body.begin_with(document.take_line()));
         Self {
             caller,
             class,

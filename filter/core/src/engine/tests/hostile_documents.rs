@@ -1,0 +1,167 @@
+//! Requests for single documents from hostile clients, and answers to them from hostile nodes. The
+//! [audit](crate::engine::Audited) checks the memory of every step.
+
+use serde_json::{Value, json};
+
+use super::documents::{harness, reply, send, write_one};
+use super::harness::{Harness, header_map, with};
+use crate::bulk::gzip;
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
+use crate::engine::pass_through::PassThrough;
+
+const MIB: usize = 1 << 20;
+
+/// Returns a harness with these limits, in bytes.
+fn limited(memory: usize, max_request: usize) -> Harness {
+    let limits = json!({"limits": {"memory": format!("{memory}b"), "max_request": format!("{max_request}b")}});
+    Harness::quiet(&with(json!({"single_documents": true}), &limits))
+}
+
+/// Sends the headers of a request whose body is to follow.
+fn head(harness: &mut Harness, id: u32, path: &str, more: &[(&str, &str)]) {
+    let fixed = [(":method", "PUT"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
+    let headers = header_map(&[&fixed, more].concat());
+    harness.stream(Input::RequestHead { request: RequestId(id), headers, route: Some(b"es".to_vec()), end: false });
+}
+
+#[test]
+fn no_path_and_no_query_makes_a_second_line() {
+    let long = ["%C3%A9".repeat(256), "%F0%9F%98%80".repeat(128), "%01".repeat(512)];
+    let texts = [
+        ("a%0A%7B%22delete%22%3A%7B%22_id%22%3A%22b%22%7D%7D%0A", "a\n{\"delete\":{\"_id\":\"b\"}}\n"),
+        ("a%0D%0A%0D%0Ab", "a\r\n\r\nb"),
+        ("a%22%7D%7D%0a%7b%22x%22:%22", "a\"}}\n{\"x\":\""),
+        ("%5C%22%5Cn%5Cu000A", "\\\"\\n\\u000A"),
+        ("%00", "\0"),
+        ("a%00%01%1F%7F%C2%80", "a\0\u{1}\u{1f}\u{7f}\u{80}"),
+        ("%E2%80%A8%EF%BB%BF", "\u{2028}\u{feff}"),
+        ("%2F..%2F_bulk%3Frefresh%23%26", "/../_bulk?refresh#&"),
+        (&long[0], &"é".repeat(256)),
+        (&long[1], &"😀".repeat(128)),
+        (&long[2], &"\u{1}".repeat(512)),
+    ];
+    for (coded, plain) in texts {
+        for (method, path, expected) in [
+            ("PUT", format!("/i/_doc/{coded}"), json!({"index": {"_index": "i", "_id": plain}})),
+            ("POST", format!("/i/_create/{coded}"), json!({"create": {"_index": "i", "_id": plain}})),
+            ("DELETE", format!("/i/_doc/{coded}"), json!({"delete": {"_index": "i", "_id": plain}})),
+            (
+                "PUT",
+                format!("/i/_doc/1?routing={coded}"),
+                json!({"index": {"_index": "i", "_id": "1", "routing": plain}}),
+            ),
+        ] {
+            let mut harness = harness();
+            let (has_source, body) = if method == "DELETE" { (0, "") } else { (1, "{}") };
+            send(&mut harness, 0, method, &path, body);
+            harness.woken();
+            let batch = harness.bodies().concat();
+            assert_eq!(batch.matches('\n').count(), 1 + has_source, "{path}: {batch}");
+            let line: Value = batch.lines().next().unwrap().parse().unwrap();
+            assert_eq!(line, expected, "{path}");
+            assert_eq!(harness.calls[0].headers[2].1, "/_bulk", "{path}");
+            harness.finish();
+        }
+    }
+}
+
+#[test]
+fn a_path_that_makes_too_long_a_line_passes_through_before_its_body_arrives() {
+    let control = "%01".repeat(15_000);
+    for path in [
+        format!("/i/_doc/{control}"),
+        format!("/{control}/_doc/1"),
+        format!("/i/_doc/1?routing={control}"),
+        format!("/i/_doc/1?version_type={}", "x".repeat(50_000)),
+    ] {
+        let mut harness = harness();
+        head(&mut harness, 0, &path, &[]);
+        assert_eq!((harness.passed.len(), harness.passed_because(PassThrough::ActionLine)), (1, 1));
+        assert_eq!(harness.engine.memory(), 0);
+    }
+}
+
+#[test]
+fn the_memory_of_paths_and_queries_is_counted() {
+    const MEMORY: usize = 16 * MIB;
+    let control = |count| "%01".repeat(count);
+    let paths = [
+        (format!("/{}/_doc/1", control(1_300)), 900..1_600),
+        (format!("/{}/_doc/{}?routing={}", control(400), control(400), control(400)), 900..1_600),
+        (format!("/i/_doc/1?refresh={}", "x".repeat(50_000)), 30..80),
+        (format!("/i/_doc/1?filter_path={}", "x".repeat(50_000)), 30..80),
+    ];
+    for (path, expected) in paths {
+        let mut harness = limited(MEMORY, MIB);
+        let accepted = (0..10_000).take_while(|id| {
+            head(&mut harness, *id, &path, &[]);
+            !harness.passed.contains_key(id)
+        });
+        let accepted = accepted.count();
+        assert!(expected.contains(&accepted), "{accepted}");
+        assert_eq!(harness.passed_because(PassThrough::Memory), 1);
+        (0..=accepted as u32).for_each(|id| harness.gone(id));
+        assert_eq!(harness.engine.memory(), 0);
+        println!("{accepted} requests, largest ratio: {:?}", harness.engine.largest_ratio());
+    }
+}
+
+#[test]
+fn a_document_that_is_too_large_passes_through_as_it_arrived() {
+    let bomb = gzip(&vec![b' '; 64 * MIB]);
+    for (body, more, why) in [
+        (bomb.as_slice(), &[("content-encoding", "gzip")][..], PassThrough::TooLarge),
+        (&vec![b' '; MIB + 1], &[], PassThrough::TooLarge),
+        (&gzip(b"{}\n{\"delete\":{\"_id\":\"1\"}}\n"), &[("content-encoding", "gzip")], PassThrough::DocumentBody),
+        (&gzip(b"{}")[..15], &[("content-encoding", "gzip")], PassThrough::Gzip),
+    ] {
+        let mut harness = limited(8 * MIB, MIB);
+        head(&mut harness, 0, "/i/_doc/1", more);
+        let chunks = body.chunks(16 << 10);
+        let last = chunks.len();
+        let mut arrived = 0;
+        for (number, chunk) in (1..).zip(chunks) {
+            if !harness.passed.contains_key(&0) {
+                arrived += chunk.len();
+                harness.data(0, chunk, number == last);
+            }
+        }
+        assert!(harness.passed[&0] == body[..arrived], "{why:?}");
+        assert_eq!(harness.passed_because(why), 1);
+        harness.gone(0);
+        assert_eq!(harness.engine.memory(), 0);
+    }
+}
+
+#[test]
+fn a_document_in_tiny_chunks_passes_through_when_its_memory_is_used_up() {
+    let mut harness = limited(2 * MIB, MIB);
+    head(&mut harness, 0, "/i/_doc/1", &[]);
+    let chunks = (0..100_000).take_while(|_| {
+        harness.data(0, "x", false);
+        !harness.passed.contains_key(&0)
+    });
+    let chunks = chunks.count();
+    assert!((20_000..40_000).contains(&chunks), "{chunks}");
+    assert_eq!((harness.passed[&0].len(), harness.passed_because(PassThrough::Memory)), (chunks + 1, 1));
+}
+
+#[test]
+fn documents_that_never_end_hold_no_more_than_the_memory_and_delay_no_other() {
+    let mut harness = limited(4 * MIB, MIB);
+    let chunk = "x".repeat(10_000);
+    for id in 0..1_000 {
+        head(&mut harness, id, "/i/_doc/1", &[]);
+        harness.data(id, &chunk, false);
+    }
+    assert!(harness.engine.memory() <= 4 * MIB as u64);
+    let passed = harness.passed_because(PassThrough::Memory);
+    assert!((550..900).contains(&passed), "{passed}");
+    (0..500).for_each(|id| harness.gone(id));
+    write_one(&mut harness, 1_000);
+    harness.answer("es-0");
+    assert_eq!(reply(&harness, 1_000).0, 201);
+    (500..1_000).for_each(|id| harness.gone(id));
+    harness.finish();
+}
