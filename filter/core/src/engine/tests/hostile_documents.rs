@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::documents::{harness, reply, send, write_one};
-use super::harness::{Harness, header_map, with};
+use super::harness::{Harness, header_map, id_on, with};
 use crate::bulk::gzip;
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
@@ -164,4 +164,35 @@ fn documents_that_never_end_hold_no_more_than_the_memory_and_delay_no_other() {
     assert_eq!(reply(&harness, 1_000).0, 201);
     (500..1_000).for_each(|id| harness.gone(id));
     harness.finish();
+}
+
+#[test]
+fn enormous_items_and_answers_take_no_more_memory_than_is_counted() {
+    let long = "r".repeat(20 * MIB);
+    let item = |status: u16, rest: &str| {
+        format!(r#"{{"index":{{"_index":"i","_id":"{}",{rest},"status":{status}}}}}"#, id_on(0, 0))
+    };
+    let error = format!(r#""error":{{"type":"t","reason":"{long}"}}"#);
+    let fields = format!(r#""error":{{{}"type":"t"}}"#, r#""a":0,"#.repeat(2 * MIB));
+    let success = format!(r#""result":"{long}""#);
+    for (status, rest) in [(503, &error), (503, &fields), (201, &success), (409, &error)] {
+        for path in ["", "?pretty", "?filter_path=error.type,result"] {
+            let mut harness = harness();
+            send(&mut harness, 0, "PUT", &format!("/i/_doc/{}{path}", id_on(0, 0)), "{}");
+            harness.woken();
+            harness.answer_with(
+                "es-0",
+                200,
+                &format!(r#"{{"took":1,"errors":true,"items":[{}]}}"#, item(status, rest)),
+            );
+            if status == 409 {
+                harness.respond("es", 409, &[], &format!(r#"{{"error":"{long}","status":409}}"#));
+            }
+            let (found, _, body) = reply(&harness, 0);
+            assert_eq!(found, status);
+            assert!(body.len() < 90 * MIB);
+            assert_eq!(harness.engine.memory(), 0);
+            println!("{status}{path}: largest ratio: {:?}", harness.engine.largest_ratio());
+        }
+    }
 }
