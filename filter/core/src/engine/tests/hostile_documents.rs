@@ -25,6 +25,14 @@ fn head(harness: &mut Harness, id: u32, path: &str, more: &[(&str, &str)]) {
     harness.stream(Input::RequestHead { request: RequestId(id), headers, route: Some(b"es".to_vec()), end: false });
 }
 
+/// Checks that a client was told that the outcome of its write is unknown.
+fn assert_unknown(harness: &Harness, id: u32, why: &str) {
+    let (status, location, body) = reply(harness, id);
+    let body: Value = body.parse().unwrap();
+    assert_eq!((status, location), (503, None), "{why}");
+    assert_eq!(body["error"]["type"], "bulk_outcome_unknown_exception", "{why}");
+}
+
 #[test]
 fn no_path_and_no_query_makes_a_second_line() {
     let long = ["%C3%A9".repeat(256), "%F0%9F%98%80".repeat(128), "%01".repeat(512)];
@@ -164,6 +172,34 @@ fn documents_that_never_end_hold_no_more_than_the_memory_and_delay_no_other() {
     assert_eq!(reply(&harness, 1_000).0, 201);
     (500..1_000).for_each(|id| harness.gone(id));
     harness.finish();
+}
+
+#[test]
+fn an_item_that_no_cluster_writes_has_an_unknown_outcome() {
+    let id = id_on(0, 0);
+    let mut items = vec![
+        format!(r#"{{"index":{{"_index":"i","status":201,"_id":"{id}"}}}}"#),
+        format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":201 }}}}"#),
+        format!(r#"{{"index":{{"_index":"i","_id":"{id}"}}}}"#),
+        format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":201}},"delete":{{"status":200}}}}"#),
+        format!(r#"{{"index":{{"_index":"{}","_id":"{id}","status":201}}}}"#, "n".repeat(300)),
+        format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":201,"error":{{"type":"t"}}}}}}"#),
+        format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":503,"error":"\ud800","error":7"#),
+        format!(r#"{{"index":{{"_index":"i","_id":"{}","failure_store":"used","status":201}}}}"#, "x".repeat(600)),
+    ];
+    // With some of these, a client would read the body as the next answer.
+    for status in [0, 7, 99, 100, 101, 103, 199, 202, 204, 205, 304, 399, 600, 999, 65_535] {
+        items.push(format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":{status}}}}}"#));
+        items.push(format!(r#"{{"index":{{"_index":"i","_id":"{id}","status":{status},"error":{{"type":"t"}}}}}}"#));
+    }
+    for item in items {
+        let mut harness = harness();
+        write_one(&mut harness, 0);
+        harness.answer_with("es-0", 200, &format!(r#"{{"took":1,"errors":false,"items":[{item}]}}"#));
+        assert_unknown(&harness, 0, &item);
+        assert!(harness.calls.is_empty(), "it may have been carried out: {item}");
+        harness.finish();
+    }
 }
 
 #[test]
