@@ -9,7 +9,7 @@ use super::share::Share;
 use super::share_list::ShareList;
 use crate::Time;
 use crate::bulk::{Body, InflateError, Inflater, Operation, Placement};
-use crate::engine::batching::{Destination, HeldShare, Positions, Waiting};
+use crate::engine::batching::{Destination, HeldShare, Positions, Ticket, Waiting};
 use crate::engine::head::{CallerId, Document, Head, SlotClass};
 use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -50,6 +50,8 @@ pub struct Progress {
     pub is_abandoned: bool,
     /// Whether the request for a single document was sent itself, because its operation was refused.
     pub is_original_sent: bool,
+    /// The place of that request in the queue, until it leaves.
+    pub original: Option<Ticket>,
 }
 
 /// A part of a share, which is sent in one batch.

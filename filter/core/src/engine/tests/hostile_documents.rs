@@ -3,12 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::documents::{harness, reply, send, write_one};
+use super::documents::{CONFLICT, harness, refused, reply, send, send_with, write_one};
 use super::harness::{Harness, header_map, id_on, with};
 use crate::bulk::gzip;
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
+use crate::engine::metrics::{Counter, Gauge};
 use crate::engine::pass_through::PassThrough;
+use crate::routing::UpstreamId;
 
 const MIB: usize = 1 << 20;
 
@@ -23,6 +25,11 @@ fn head(harness: &mut Harness, id: u32, path: &str, more: &[(&str, &str)]) {
     let fixed = [(":method", "PUT"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
     let headers = header_map(&[&fixed, more].concat());
     harness.stream(Input::RequestHead { request: RequestId(id), headers, route: Some(b"es".to_vec()), end: false });
+}
+
+/// Refuses the batch of the document with this number at es-0.
+fn refuse(harness: &mut Harness, number: u32) {
+    harness.answer_items("es-0", &refused(number as usize, 409));
 }
 
 /// Checks that a client was told that the outcome of its write is unknown.
@@ -171,6 +178,76 @@ fn documents_that_never_end_hold_no_more_than_the_memory_and_delay_no_other() {
     harness.answer("es-0");
     assert_eq!(reply(&harness, 1_000).0, 201);
     (500..1_000).for_each(|id| harness.gone(id));
+    harness.finish();
+}
+
+/// Returns how many requests wait to be sent, or to be sent again, to the coordinator.
+fn waiting(harness: &Harness) -> u64 {
+    harness.engine.gauges().get(&Gauge::HeldRequests(UpstreamId::COORDINATOR)).copied().unwrap_or_default()
+}
+
+#[test]
+fn refused_documents_wait_for_slots_and_leave_no_memory_behind_with_their_clients() {
+    const REQUESTS: u32 = 5_000;
+    let mut harness = harness();
+    let path = format!("/i/_doc/{}", id_on(0, 0));
+    for id in 0..REQUESTS {
+        send(&mut harness, id, "PUT", &path, "{}");
+        harness.woken();
+        refuse(&mut harness, 0);
+    }
+    let in_flight = harness.calls.len();
+    assert!((1..=16).contains(&in_flight), "{in_flight} requests at the coordinator");
+    assert_eq!(waiting(&harness), u64::from(REQUESTS) - in_flight as u64);
+    (0..REQUESTS).rev().for_each(|id| harness.gone(id));
+    assert_eq!(waiting(&harness), 0);
+    for _ in 0..in_flight {
+        harness.respond("es", 409, &[], CONFLICT);
+    }
+    assert!(harness.replies.is_empty() && harness.calls.is_empty());
+    assert_eq!(harness.counts[&Counter::RequestsAbandoned], u64::from(REQUESTS));
+    assert_eq!(harness.counts[&Counter::DocumentsRefused], in_flight as u64);
+    harness.finish();
+}
+
+#[test]
+fn clients_that_come_and_leave_while_the_coordinator_hangs_leave_nothing_behind() {
+    let mut harness = harness();
+    let path = format!("/i/_doc/{}", id_on(0, 0));
+    for id in 0..2_000 {
+        let caller = ("x-opaque-id", id.to_string());
+        let headers = [
+            (":method", "PUT"),
+            (":path", path.as_str()),
+            (":authority", "es"),
+            ("content-type", "application/json"),
+            (caller.0, caller.1.as_str()),
+        ];
+        send_with(&mut harness, id, &headers, "{}");
+        harness.woken();
+        refuse(&mut harness, 0);
+        harness.gone(id);
+        assert_eq!(waiting(&harness), 0);
+    }
+    assert!(harness.calls.len() <= 16, "{} requests at the coordinator", harness.calls.len());
+    while !harness.calls.is_empty() {
+        harness.respond("es", 409, &[], CONFLICT);
+    }
+    assert!(harness.replies.is_empty());
+    harness.finish();
+}
+
+#[test]
+fn a_client_that_leaves_while_its_own_request_is_in_flight_gets_no_answer() {
+    let mut harness = harness();
+    write_one(&mut harness, 0);
+    refuse(&mut harness, 0);
+    assert_eq!(harness.upstreams(), ["es"]);
+    harness.gone(0);
+    assert!(harness.engine.memory() > 0);
+    harness.respond("es", 409, &[], CONFLICT);
+    assert!(harness.replies.is_empty());
+    assert_eq!(harness.counts[&Counter::RequestsAbandoned], 1);
     harness.finish();
 }
 
