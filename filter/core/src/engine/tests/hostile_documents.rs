@@ -1,6 +1,8 @@
 //! Requests for single documents from hostile clients, and answers to them from hostile nodes. The
 //! [audit](crate::engine::Audited) checks the memory of every step.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::documents::{CONFLICT, harness, refused, reply, send, send_with, write_one};
@@ -150,6 +152,21 @@ fn a_document_that_is_too_large_passes_through_as_it_arrived() {
 }
 
 #[test]
+fn a_compressed_document_is_inflated_for_its_batch_and_for_its_own_request() {
+    let mut harness = harness();
+    head(&mut harness, 0, &format!("/i/_doc/{}", id_on(0, 0)), &[("content-encoding", "gzip")]);
+    harness.data(0, gzip(br#"{"a": 1}"#), true);
+    harness.woken();
+    assert!(harness.bodies()[0].ends_with("}\n{\"a\": 1}\n"));
+    refuse(&mut harness, 0);
+    let call = &harness.calls[0];
+    assert_eq!((call.upstream.as_ref(), call.body.as_slice()), ("es", br#"{"a": 1}"#.as_slice()));
+    assert!(!call.headers.iter().any(|(name, _)| name == "content-encoding" || name == "content-length"));
+    harness.respond("es", 409, &[], CONFLICT);
+    harness.finish();
+}
+
+#[test]
 fn a_document_in_tiny_chunks_passes_through_when_its_memory_is_used_up() {
     let mut harness = limited(2 * MIB, MIB);
     head(&mut harness, 0, "/i/_doc/1", &[]);
@@ -252,6 +269,25 @@ fn a_client_that_leaves_while_its_own_request_is_in_flight_gets_no_answer() {
 }
 
 #[test]
+fn a_document_that_is_always_refused_with_429_is_sent_ten_times() {
+    let mut harness = harness();
+    write_one(&mut harness, 0);
+    let mut sent = Vec::new();
+    while harness.replies.is_empty() {
+        sent.extend(harness.calls.iter().map(|call| call.upstream.to_string()));
+        match harness.calls.first().map(|call| call.upstream.to_string()).as_deref() {
+            Some("es") => harness.respond("es", 429, &[], "busy"),
+            Some(_) => harness.answer_items("es-0", &refused(0, 429)),
+            None => harness.tick_after(Duration::from_secs(2)),
+        }
+    }
+    // The first attempt, eight retries and the request itself.
+    assert_eq!(sent, [vec!["es-0"; 9], vec!["es"]].concat());
+    assert_eq!(reply(&harness, 0), (429, None, "busy".to_owned()));
+    harness.finish();
+}
+
+#[test]
 fn an_item_that_no_cluster_writes_has_an_unknown_outcome() {
     let id = id_on(0, 0);
     let mut items = vec![
@@ -308,4 +344,56 @@ fn enormous_items_and_answers_take_no_more_memory_than_is_counted() {
             println!("{status}{path}: largest ratio: {:?}", harness.engine.largest_ratio());
         }
     }
+}
+
+#[test]
+fn without_room_for_another_answer_the_client_gets_the_refusal_in_the_item() {
+    let mut harness = harness();
+    write_one(&mut harness, 0);
+    harness.engine.memory.set_limit(1);
+    refuse(&mut harness, 0);
+    assert!(harness.calls.is_empty());
+    let (status, _, body) = reply(&harness, 0);
+    let body: Value = body.parse().unwrap();
+    assert_eq!(
+        (status, &body["error"]["root_cause"][0]["reason"], &body["status"]),
+        (409, &json!("exists"), &json!(409))
+    );
+    harness.finish();
+}
+
+#[test]
+fn each_refused_document_costs_two_requests_however_many_callers_there_are() {
+    const CALLERS: u32 = 3_000;
+    let mut harness = harness();
+    let mut originals = 0;
+    for id in 0..CALLERS {
+        let path = format!("/i/_create/{}?timeout={}m", id_on(0, 0), id % 10);
+        let (opaque, other) = (id.to_string(), id_on(0, 1));
+        let headers = [
+            (":method", "PUT"),
+            (":path", path.as_str()),
+            (":authority", "es"),
+            ("content-type", "application/json"),
+            ("x-opaque-id", opaque.as_str()),
+        ];
+        send_with(&mut harness, id, &headers, "{}");
+        // Another client has its own batch, whatever the first one does.
+        let neighbour = 10_000 + id;
+        send(&mut harness, neighbour, "PUT", &format!("/i/_doc/{other}"), "{}");
+        harness.woken();
+        assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
+        harness.answer_items("es-0", &json!([{"create": refused(0, 409)[0]["index"]}]));
+        assert_eq!(harness.upstreams(), ["es-0", "es"]);
+        originals += 1;
+        harness.answer("es-0");
+        assert_eq!(harness.replies.remove(&neighbour).unwrap().status, 201);
+        harness.respond("es", 409, &[], CONFLICT);
+        assert_eq!(harness.replies.remove(&id).unwrap().status, 409);
+        harness.now += Duration::from_millis(100);
+    }
+    assert_eq!((originals, harness.counts[&Counter::DocumentsRefused]), (CALLERS, u64::from(CALLERS)));
+    assert_eq!(harness.counts[&Counter::DocumentsMerged], u64::from(CALLERS));
+    assert_eq!(harness.passed.len(), 0);
+    harness.finish();
 }
