@@ -63,6 +63,7 @@ fn no_path_and_no_query_makes_a_second_line() {
             ("PUT", format!("/i/_doc/{coded}"), json!({"index": {"_index": "i", "_id": plain}})),
             ("POST", format!("/i/_create/{coded}"), json!({"create": {"_index": "i", "_id": plain}})),
             ("DELETE", format!("/i/_doc/{coded}"), json!({"delete": {"_index": "i", "_id": plain}})),
+            ("POST", format!("/i/_update/{coded}"), json!({"update": {"_index": "i", "_id": plain}})),
             (
                 "PUT",
                 format!("/i/_doc/1?routing={coded}"),
@@ -70,7 +71,7 @@ fn no_path_and_no_query_makes_a_second_line() {
             ),
         ] {
             let mut harness = harness();
-            let (has_source, body) = if method == "DELETE" { (0, "") } else { (1, "{}") };
+            let (has_source, body) = if method == "DELETE" { (0, "") } else { (1, r#"{"doc":{}}"#) };
             send(&mut harness, 0, method, &path, body);
             harness.woken();
             let batch = harness.bodies().concat();
@@ -343,6 +344,21 @@ fn enormous_items_and_answers_take_no_more_memory_than_is_counted() {
             assert_eq!(harness.engine.memory(), 0);
             println!("{status}{path}: largest ratio: {:?}", harness.engine.largest_ratio());
         }
+    }
+}
+
+#[test]
+fn an_enormous_answer_to_an_update_that_changes_nothing_takes_no_more_memory_than_is_counted() {
+    let (id, long) = (id_on(0, 0), "r".repeat(20 * MIB));
+    for result in ["noop", "updated"] {
+        let mut harness = harness();
+        send(&mut harness, 0, "POST", &format!("/i/_update/{id}"), r#"{"doc":{}}"#);
+        harness.woken();
+        let fields = format!(r#""_index":"i","_id":"{id}","x":"{long}","result":"{result}","_shards":{{"total":2}}"#);
+        let items = format!(r#"[{{"update":{{{fields},"status":200}}}}]"#);
+        harness.answer_with("es-0", 200, &format!(r#"{{"took":1,"errors":false,"items":{items}}}"#));
+        assert_eq!(reply(&harness, 0).0, 200);
+        harness.finish();
     }
 }
 
