@@ -36,6 +36,6 @@ pub use inflater::{InflateError, Inflater};
 pub use operation::{Action, Operation, Placement};
 pub use pretty::pretty;
 pub use quotation::unquoted;
-pub use reader::{ReadError, Reader};
+pub use reader::{MAX_ACTION_LINE, ReadError, Reader};
 pub use reply::{Reply, ReplyHead};
 pub use splice::{Gap, Parameter, Splice, Splices};

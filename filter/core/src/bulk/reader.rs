@@ -8,7 +8,7 @@ use crate::invariant::Count;
 const OFFSETS: &str = "a body has fewer than 4 GiB";
 
 /// The longest action line that the reader accepts, in bytes. A fully escaped id of 512 bytes fits several times.
-const MAX_ACTION_LINE: u32 = 8 * 1024;
+pub const MAX_ACTION_LINE: u32 = 8 * 1024;
 
 /// Finds the operations of a body while it arrives.
 ///

@@ -79,6 +79,7 @@ impl Target<'_> {
         // Serialising strings and numbers to memory cannot fail.
         let _ = serde_json::to_writer(&mut text, &line);
         text.extend_from_slice(b"}\n");
+        text.shrink_to_fit();
         let routing = line.routing.map(Cow::into_owned);
         Ok(Write { action, line: text, query, routing, index: self.index.into_owned() })
     }

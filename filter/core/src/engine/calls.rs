@@ -102,3 +102,21 @@ impl Purpose {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_in_flight_counts_until_it_ends() {
+        let mut calls = Calls::default();
+        assert!(calls.is_empty());
+        let ids =
+            [Purpose::StateQuery, Purpose::UpstreamCheck(UpstreamId::COORDINATOR)].map(|purpose| calls.begin(purpose));
+        assert!(!calls.is_empty() && calls.batches().next().is_none());
+        assert!(calls.end(ids[0]).is_some() && calls.end(ids[0]).is_none());
+        assert!(!calls.is_empty());
+        assert!(calls.end(ids[1]).is_some());
+        assert!(calls.is_empty());
+    }
+}

@@ -14,7 +14,7 @@ use super::pass_through::PassThrough;
 use super::requests::{Basis, IdGenerator, Origin, Request};
 use super::settlement::Settlement;
 use crate::config::{Config, Enabled};
-use crate::routing::{RoutingTable, Unrouted};
+use crate::routing::{RoutingTable, Unrouted, UpstreamId};
 
 /// The warning for the operator when header pauses turn out not to work.
 const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on, the \
@@ -218,8 +218,11 @@ impl Intake {
         if request.abandon() {
             return;
         }
-        // A request for a single document that is to be sent itself is in no hold.
-        if request.is_whole() && !request.progress.is_original_sent {
+        if let Some(ticket) = request.progress.original {
+            // A request for a single document that is to be sent itself is in no hold.
+            let class = request.class;
+            settlement.holds.withdraw(UpstreamId::COORDINATOR, class, ticket);
+        } else if request.is_whole() {
             let (caller, held) = (request.caller, request.held());
             let requests = &*settlement.requests;
             let is_here = |other: RequestId| other != id && requests.contains(other);

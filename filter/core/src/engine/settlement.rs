@@ -264,7 +264,7 @@ impl Settlement<'_> {
         request.expect_again(held.operations);
         let bytes = u64::from(request.body().document());
         let (upstream, now) = (UpstreamId::COORDINATOR, self.now);
-        self.holds.add_again(Batch {
+        let ticket = self.holds.add_again(Batch {
             upstream,
             caller: request.caller,
             class: request.class,
@@ -280,6 +280,7 @@ impl Settlement<'_> {
             is_original: true,
             is_late: false,
         });
+        request.progress.original = Some(ticket);
     }
 
     fn answer(&mut self, id: RequestId) {

@@ -106,6 +106,15 @@ mod tests {
     }
 
     #[test]
+    fn returns_what_was_read_since_a_place() {
+        let mut text = FastReader::new(b"\"a\":17,\"b\"");
+        assert_eq!((text.string(), text.past_since(b"\"a\":17,\"b\"")), (Some("a"), &b"\"a\""[..]));
+        let begin = text.rest();
+        assert_eq!(text.past_since(begin), b"");
+        assert_eq!((text.colon(), text.number(), text.past_since(begin)), (Some(()), Some(17), &b":17"[..]));
+    }
+
+    #[test]
     fn rejects_text_that_is_not_plain() {
         for string in [&b"\"a"[..], b"a\"", b"\"\\\"\"", b"\"\x1f\"", b"\"\xc3\"", b" \"a\""] {
             assert_eq!(FastReader::new(string).string(), None, "{string:?}");

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod connections;
+mod documents;
 mod fairness;
 mod memory;
 mod neighbour;

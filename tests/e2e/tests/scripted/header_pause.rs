@@ -71,6 +71,23 @@ async fn a_configured_mode_applies_to_the_first_request() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_without_a_body_needs_no_pause() -> Result<()> {
+    for (mode, buffer) in [("auto", true), ("auto", false), ("buffer", true)] {
+        let config = json!({"header_pause": mode, "single_documents": true});
+        let scene = start(without_stop(buffer).config(config)).await?;
+        let path = format!("/books/_doc/{}", scene.cluster.book(0, 0)?);
+        for number in 1..=3 {
+            let request = hyper::Request::delete(scene.envoy.url(&path)).body(bytes::Bytes::new())?;
+            assert_eq!(scene.client.send(request).await?.status, 200, "{mode}");
+            assert_eq!(scene.cluster.bulks_at(0).len(), number, "{mode}");
+        }
+        assert_eq!(scene.counted(PASSED).await?, 0);
+        scene.finish().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_slow_body_is_answered_and_does_not_change_the_mode() -> Result<()> {
     let scene = start(Scene::of(ClusterScript::three_nodes())).await?;
     let body = scene.cluster.write_book(0, 0)?;

@@ -34,6 +34,7 @@ pub use destination::{Destination, Scope};
 pub use held_share::{HeldShare, Positions, Waiting};
 use hold::Hold;
 pub use late::Moved;
+pub use queue::Ticket;
 use queue::{QueueEntry, ReadyQueue, SlotsKey};
 pub use shards::Shards;
 pub use slot_limit::Ending;
@@ -148,16 +149,22 @@ impl Holds {
     /// Takes a hold out of the queue.
     fn dequeue(&mut self, key: Key) {
         let Some(hold) = self.holds.get_mut(&key) else { return };
-        if let Some(ticket) = hold.queued.take()
-            && !self.ready.remove(ticket)
-        {
-            self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, ticket);
+        let class = hold.class;
+        if let Some(ticket) = hold.queued.take() {
+            self.withdraw(key.0.upstream, class, ticket);
         }
     }
 
-    /// Queues a batch to be sent again, before everything else of its identity.
-    pub fn add_again(&mut self, batch: Batch) {
-        self.ready.push_first(batch);
+    /// Queues a batch to be sent again, before everything else of its identity. Returns its ticket.
+    pub fn add_again(&mut self, batch: Batch) -> Ticket {
+        self.ready.push_first(batch)
+    }
+
+    /// Takes an entry out of the queue that is not to be sent. Otherwise it would take memory until a slot is free.
+    pub fn withdraw(&mut self, upstream: UpstreamId, class: SlotClass, ticket: Ticket) {
+        if !self.ready.remove(ticket) {
+            self.slots.remove(SlotsKey::new(upstream, class), class.identity, ticket);
+        }
     }
 
     /// Schedules a batch to be sent again at this time.
@@ -224,11 +231,7 @@ impl Holds {
         while let Some(queue_entry) = self.next_ready(now) {
             let (slots, identity) = (queue_entry.slots_key(), queue_entry.class().identity);
             let batch = match queue_entry {
-                // A refused document is not sent itself once its client has left.
-                QueueEntry::Again(batch) => {
-                    let is_wanted = |batch: &Batch| batch.shares.iter().any(|held| is_here(held.request));
-                    Some(batch).filter(|batch| !batch.is_original || is_wanted(batch))
-                }
+                QueueEntry::Again(batch) => Some(batch),
                 QueueEntry::Hold(key, _) => self.take(key, now, &is_here),
             };
             if batch.is_some() {

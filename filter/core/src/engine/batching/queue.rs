@@ -91,10 +91,12 @@ impl ReadyQueue {
         ticket
     }
 
-    /// Inserts a batch that is sent again before all other entries.
-    pub fn push_first(&mut self, batch: Batch) {
-        self.entries.insert(self.next_first, QueueEntry::Again(batch));
-        self.next_first = self.next_first.minus(1, "tickets last longer than a process");
+    /// Inserts a batch that is sent again before all other entries, and returns its ticket.
+    pub fn push_first(&mut self, batch: Batch) -> Ticket {
+        let ticket = self.next_first;
+        self.entries.insert(ticket, QueueEntry::Again(batch));
+        self.next_first = ticket.minus(1, "tickets last longer than a process");
+        ticket
     }
 
     /// Removes and returns the first entry.

@@ -276,6 +276,15 @@ mod tests {
         assert_eq!((full.default_index.as_deref(), full.default_routing.as_deref()), (Some("books"), Some("jane")));
     }
 
+    /// The path is a header of the caller, and its parts are stored again.
+    #[test]
+    fn each_byte_of_a_path_counts_five_times() {
+        let memory =
+            |routing: usize| head(&format!("/_bulk?routing={}", "a".repeat(routing)), &[]).unwrap().unwrap().memory;
+        assert_eq!(memory(1_001) - memory(1), 5 * 1_000);
+        assert!(memory(1) > 5 * "/_bulk?routing=a".len() as u64 + 3 * PER_HEADER);
+    }
+
     #[test]
     fn reads_the_content_length() {
         let length = |value: &str| content_length(&[("content-length".to_owned(), value.as_bytes().to_vec())]);

@@ -2,6 +2,7 @@ use std::rc::Rc;
 
 use super::bulk_head::{is_json, value};
 use super::caller::Caller;
+use crate::bulk::MAX_ACTION_LINE;
 use crate::config::Config;
 use crate::document::{Target, Write};
 use crate::engine::command::Headers;
@@ -52,6 +53,9 @@ impl Document {
         let (method, path) = text(":method").zip(text(":path")).ok_or(PassThrough::Path)?;
         let target = Target::read(method.as_bytes(), &path).ok_or(PassThrough::Path)??;
         let write = target.into_write()?;
+        if write.line.len() > MAX_ACTION_LINE as usize {
+            return Err(PassThrough::ActionLine);
+        }
         let has_no_type = value(headers, "content-type").is_none();
         if !is_json(headers) && (write.action.has_source() || !has_no_type) {
             return Err(PassThrough::ContentType);
@@ -76,10 +80,15 @@ impl Document {
 
     /// Returns about how many bytes it uses.
     pub fn memory(&self) -> u64 {
-        let Write { line, query, routing, .. } = &self.write;
-        let texts =
-            [line.len(), query.len(), routing.as_ref().map_or(0, String::len), self.method.len(), self.path.len()];
+        let Write { index, line, query, routing, .. } = &self.write;
+        let routing = routing.as_ref().map_or(0, String::len);
+        let texts = [index.len(), line.len(), query.len(), routing, self.method.len(), self.path.len()];
         texts.into_iter().fold(size_of::<Self>(), usize::saturating_add) as u64
+    }
+
+    /// Takes the action line out, with which the body begins.
+    pub fn take_line(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.write.line)
     }
 
     /// Returns the headers of the request itself, given those of its batches.

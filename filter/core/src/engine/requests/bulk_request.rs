@@ -9,7 +9,7 @@ use super::share::Share;
 use super::share_list::ShareList;
 use crate::Time;
 use crate::bulk::{Body, InflateError, Inflater, Operation, Placement};
-use crate::engine::batching::{Destination, HeldShare, Positions, Waiting};
+use crate::engine::batching::{Destination, HeldShare, Positions, Ticket, Waiting};
 use crate::engine::head::{CallerId, Document, Head, SlotClass};
 use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -50,6 +50,8 @@ pub struct Progress {
     pub is_abandoned: bool,
     /// Whether the request for a single document was sent itself, because its operation was refused.
     pub is_original_sent: bool,
+    /// The place of that request in the queue, until it leaves.
+    pub original: Option<Ticket>,
 }
 
 /// A part of a share, which is sent in one batch.
@@ -70,9 +72,9 @@ const PRETTY_FACTOR: u64 = 3;
 
 impl Request {
     /// Creates a request, of whose body nothing has arrived.
-    pub fn new(basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
+    pub fn new(mut basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
         let mut body = RequestBody::new(basis.head.gzip);
-        basis.document.iter().for_each(|document| body.begin_with(&document.write.line));
+        basis.document.iter_mut().for_each(|document| body.begin_with(document.take_line()));
         Self {
             caller,
             class,

@@ -6,7 +6,7 @@ use super::bulk_request::Request;
 use super::headers::carried;
 use super::outcome::{ItemNumbers, NodeAnswer, Outcome, WholeAnswer};
 use super::reply::{NO_ANSWER, json_headers};
-use crate::bulk::Action;
+use crate::bulk::{Action, AnswerItem};
 use crate::document;
 use crate::engine::command::Response;
 
@@ -33,6 +33,9 @@ impl Request {
     fn of_item(&self, answer: &NodeAnswer, items: &ItemNumbers) -> Option<Response> {
         let item = answer.answer.items.get(items.get(0)?)?;
         let (text, status, mut headers) = (answer.answer.text(item), item.status, answer.headers.clone());
+        if !is_of_write(item) {
+            return None;
+        }
         if item.failed {
             return Some(Response { status, headers, body: document::failure(text, status)? });
         }
@@ -56,6 +59,12 @@ impl Request {
         });
         routing
     }
+}
+
+/// Returns whether a cluster answers a write like this. Clients read an answer with some other statuses as one without a
+/// body, and its body as the next answer.
+fn is_of_write(item: &AnswerItem) -> bool {
+    matches!(item.status, 400..=599) || !item.failed && matches!(item.status, 200 | CREATED)
 }
 
 fn failed(status: u16, error: &RawValue) -> Response {

@@ -76,6 +76,23 @@ mod tests {
         assert_eq!(merged(&mut refusals, 1000, 5), 1000);
     }
 
+    /// Otherwise clients with many names could make the refused documents of another one cost twice again.
+    #[test]
+    fn others_cost_a_refused_writer_its_place_once_for_each_thousand_of_them() {
+        const OTHERS: usize = 100 * MAX_WRITERS;
+        let mut refusals = Refusals::default();
+        let mut twice = 0;
+        for other in 0..OTHERS {
+            refusals.record(1_000 + other as u64, true);
+            if !refusals.are_often(7) {
+                refusals.record(7, true);
+                twice += 1;
+            }
+        }
+        let (forgotten, tried) = (16 * (OTHERS / MAX_WRITERS + 1), OTHERS / usize::from(PASSED));
+        assert!(twice <= forgotten + tried, "{twice} of {OTHERS}");
+    }
+
     #[test]
     fn the_number_of_writers_is_bounded() {
         let mut refusals = Refusals::default();

@@ -36,9 +36,9 @@ impl RequestBody {
 
     /// Starts with the action line of a single document, whose source is to arrive. Security plug-ins require other
     /// rights for a script in a single update than for one in a bulk request.
-    pub fn begin_with(&mut self, line: &[u8]) {
+    pub fn begin_with(&mut self, line: Vec<u8>) {
         self.reader = Reader::without_scripts();
-        self.plain.push(line.to_vec());
+        self.plain.push(line);
         self.line = self.plain.len();
     }
 

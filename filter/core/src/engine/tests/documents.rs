@@ -9,12 +9,12 @@ use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-fn harness() -> Harness {
+pub fn harness() -> Harness {
     Harness::quiet(&json!({"single_documents": true}))
 }
 
 /// Sends a request for a single document, with the whole body in one chunk. On return it is held or has passed through.
-fn send(harness: &mut Harness, id: u32, method: &str, path: &str, body: &str) {
+pub fn send(harness: &mut Harness, id: u32, method: &str, path: &str, body: &str) {
     let mut headers = vec![(":method", method), (":path", path), (":authority", "es")];
     if method != "DELETE" {
         headers.push(("content-type", "application/json"));
@@ -22,7 +22,7 @@ fn send(harness: &mut Harness, id: u32, method: &str, path: &str, body: &str) {
     send_with(harness, id, &headers, body);
 }
 
-fn send_with(harness: &mut Harness, id: u32, headers: &[(&str, &str)], body: &str) {
+pub fn send_with(harness: &mut Harness, id: u32, headers: &[(&str, &str)], body: &str) {
     let (request, end) = (RequestId(id), body.is_empty());
     let head = Input::RequestHead { request, headers: header_map(headers), route: Some(b"es".to_vec()), end };
     harness.stream(head);
@@ -32,23 +32,23 @@ fn send_with(harness: &mut Harness, id: u32, headers: &[(&str, &str)], body: &st
 }
 
 /// Returns the status, the `Location` and the body of a reply.
-fn reply(harness: &Harness, id: u32) -> (u16, Option<&str>, String) {
+pub fn reply(harness: &Harness, id: u32) -> (u16, Option<&str>, String) {
     let reply = &harness.replies[&id];
     let location = reply.headers.iter().find(|(name, _)| name == "location").map(|(_, value)| value.as_str());
     (reply.status, location, String::from_utf8(reply.body.clone()).unwrap())
 }
 
 /// Sends a document to es-0, alone. Returns its path.
-fn write_one(harness: &mut Harness, id: u32) -> String {
+pub fn write_one(harness: &mut Harness, id: u32) -> String {
     let path = format!("/i/_doc/{}", id_on(0, id as usize));
     send(harness, id, "PUT", &path, r#"{"a":1}"#);
     harness.woken();
     path
 }
 
-const CONFLICT: &str = r#"{"error":{"root_cause":[{"type":"version_conflict_engine_exception","reason":"exists"}],"type":"version_conflict_engine_exception","reason":"exists"},"status":409}"#;
+pub const CONFLICT: &str = r#"{"error":{"root_cause":[{"type":"version_conflict_engine_exception","reason":"exists"}],"type":"version_conflict_engine_exception","reason":"exists"},"status":409}"#;
 
-fn refused(id: usize, status: u16) -> Value {
+pub fn refused(id: usize, status: u16) -> Value {
     let error = json!({"type": "version_conflict_engine_exception", "reason": "exists"});
     json!([{"index": {"_index": "i", "_id": id_on(0, id), "status": status, "error": error}}])
 }

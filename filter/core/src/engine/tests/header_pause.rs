@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::harness::{Harness, id_on, index};
+use super::harness::{Harness, header_map, id_on, index};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
 use crate::engine::pass_through::PassThrough;
@@ -112,4 +112,29 @@ fn a_configured_mode_is_not_probed() {
     harness.woken();
     harness.settle();
     assert_eq!(harness.items(id), [(id_on(0, 0), 201)]);
+}
+
+#[test]
+fn a_deletion_without_a_body_needs_no_pause_in_any_mode() {
+    for mode in ["auto", "stop", "buffer"] {
+        let mut harness = Harness::quiet(&json!({"single_documents": true, "header_pause": mode}));
+        let path = format!("/i/_doc/{}", id_on(0, 0));
+        let headers = header_map(&[(":method", "DELETE"), (":path", &path), (":authority", "es")]);
+        for (id, end) in [(0, true), (1, false)] {
+            let (request, headers, route) = (RequestId(id), headers.clone(), Some(b"es".to_vec()));
+            harness.stream(Input::RequestHead { request, headers, route, end });
+            // The body of the other one turns out to be empty.
+            assert_eq!(harness.headers_gone.contains(&id), !end && mode == "buffer", "{mode}");
+            if !end {
+                harness.stream(Input::RequestEnd { request });
+            }
+            harness.woken();
+            assert_eq!(harness.calls.len(), 1, "{mode}");
+            harness.settle();
+            assert_eq!(harness.replies[&id].status, 404, "{mode}");
+        }
+        harness.tick_after(10 * PATIENCE);
+        assert!(harness.resumed.is_empty() && harness.passed.is_empty(), "{mode}");
+        harness.finish();
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::harness::{Harness, id_on, index, operation};
+use super::harness::{Harness, add_index, id_on, index, operation, state};
 use crate::bulk::gzip;
 use crate::engine::pass_through::PassThrough;
 
@@ -223,6 +223,23 @@ fn the_memory_of_headers_is_counted() {
     });
     assert!((100..280).contains(&passed.count()));
     println!("largest ratio: {:?}", harness.engine.largest_ratio());
+}
+
+/// An item has the name of the index, which a client does not send if it uses an alias.
+#[test]
+fn the_room_for_an_item_depends_on_the_name_of_the_index() {
+    let long = "n".repeat(255);
+    let memory = |name: &str| {
+        let mut state = state();
+        add_index(&mut state, name);
+        state["metadata"]["indices"][name]["aliases"] = json!(["alias"]);
+        state["alias"] = json!({name: {"aliases": {"alias": {}}}});
+        let mut harness = Harness::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state);
+        harness.request("/_bulk", &operation("delete", "alias", "1", &json!({})));
+        assert!(harness.passed.is_empty());
+        harness.engine.memory()
+    };
+    assert_eq!(memory(&long) - memory("n"), 254);
 }
 
 #[test]

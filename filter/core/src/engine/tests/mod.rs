@@ -14,6 +14,7 @@ mod harness;
 mod header_pause;
 mod holding;
 mod hostile;
+mod hostile_documents;
 mod level;
 mod merging;
 mod metrics;

@@ -61,6 +61,26 @@ fn operations_under_a_harmless_pipeline_go_to_their_nodes() {
 }
 
 #[test]
+fn a_pipeline_that_a_request_names_for_the_first_time_is_queried_soon() {
+    let mut state = state();
+    set_releases(&mut state, ["8.13.0"; 3]);
+    state["nodes"]["n0"]["roles"] = json!(["data", "ingest"]);
+    let set = json!({"set": {"field": "a", "value": 1}});
+    state["metadata"]["ingest"]["pipeline"] = json!([{"id": "p", "config": {"processors": [set]}}]);
+    let mut harness = Harness::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state);
+    for (path, upstream) in [("/_bulk", "es-0"), ("/_bulk?pipeline=p", "es")] {
+        harness.send(path, &index(&[id_on(0, 0)]));
+        assert_eq!(harness.upstreams(), [upstream]);
+        harness.settle();
+        harness.tick_after(std::time::Duration::from_secs(10));
+        assert_eq!(harness.state_queries.len(), usize::from(upstream == "es"), "{path}");
+    }
+    harness.load(&state);
+    harness.send("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
+    assert_eq!(harness.upstreams(), ["es-0"]);
+}
+
+#[test]
 fn an_operation_goes_where_its_pipelines_let_it_go() {
     for (query, action, name, pipeline, expected) in [
         ("", "index", "twice", "", "es-0"),

@@ -237,6 +237,22 @@ mod tests {
         assert_eq!(overview.data_stream_aliases["read"], None);
     }
 
+    /// A field has its meaning only at its own place.
+    #[test]
+    fn fields_with_the_same_names_at_other_places_are_skipped() {
+        let mut state = state(json!({"a": index("u", 1, &[])}));
+        for name in ["indices", "data_stream", "data_stream_aliases"] {
+            state[name] = json!(7);
+        }
+        for name in ["version", "state_uuid", "cluster_uuid", "nodes", "metadata"] {
+            state["metadata"][name] = json!([name]);
+        }
+        let overview = read(&state, &Buckets::default(), 1000);
+        let version = overview.version().unwrap();
+        assert_eq!((version.version, version.state_uuid.as_str(), version.cluster_uuid.as_str()), (9, "s", "c"));
+        assert_eq!((overview.nodes.len(), overview.indices, overview.data_streams.len()), (1, 1, 3));
+    }
+
     #[test]
     fn records_indices_that_differ_from_the_table() {
         let known = known("a", "u", 1);

@@ -36,6 +36,18 @@ fn an_unsent_query_is_repeated_five_times() {
     }
 }
 
+#[test]
+fn a_poll_fails_without_the_nodes_only_if_upstreams_are_named_after_their_addresses() {
+    for (template, is_needed) in [("up-{name}", false), ("up-{http_port}", true)] {
+        let mut harness = Harness::new(0);
+        let worker = harness.join(&format!(r#"{{"coordinator":"es","nodes":{{"upstream":"{template}"}}}}"#));
+        harness.run_failing(INTERVAL, "nodes", || QueryOutcome::Unanswered);
+        assert_eq!(harness.worker(worker).table.is_none(), is_needed, "{template}");
+        harness.run_for(INTERVAL);
+        assert!(harness.worker(worker).table.is_some(), "{template}");
+    }
+}
+
 /// Envoy starts before it knows the hosts of its clusters. That is not an error yet.
 #[test]
 fn a_query_that_cannot_be_sent_at_the_start_is_repeated_soon() {

@@ -66,6 +66,21 @@ fn configurations_with_the_same_queries_share() {
 }
 
 #[test]
+fn workers_with_other_queries_publish_under_other_keys() {
+    let keys = |config: &str| {
+        let mut harness = Harness::new(0);
+        harness.join(config);
+        harness.run_for(INTERVAL);
+        harness.memory.keys()
+    };
+    let [own, others] = [CONFIG, r#"{"coordinator":"other","nodes":{"upstream":"up-{name}"}}"#].map(keys);
+    assert!(own.len() > 2 && own.len() == others.len(), "{own:?}");
+    for key in own {
+        assert!(key.starts_with("bulk_reshuffle.state.") && !others.contains(&key), "{key}");
+    }
+}
+
+#[test]
 fn without_shared_data_each_worker_polls() {
     let mut harness = Harness::new(0);
     (0..3).for_each(|_| {
