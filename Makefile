@@ -6,7 +6,7 @@ SEEDS     = 20000
 TIME      = 60
 DEMO      = $(COMPILED)/debug/bulk-reshuffle-demo
 # The text that Vale checks. Programs write the reports of benches.
-PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/fuzz/corpus'
+PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.yml' '*.js' ':!.vale' ':!k6/results' ':!tests/fuzz/corpus'
 # Both use one profile and the features of all members at once, so that cargo compiles each library only once.
 PROGRAM   = cargo build --quiet --workspace --bin
 TEST      = cargo test --workspace
