@@ -82,12 +82,14 @@ check: ## format core, lint it and run its unit tests, in half a minute
 	@cargo clippy --quiet --package bulk-reshuffle --all-targets -- -D warnings
 	@cargo test --quiet --package bulk-reshuffle --lib
 
-lint: ## check the format, the lints, the imports of core, the crates and English
+lint: ## check format, lints, imports, crates, workflows, English
 ## ADVISORIES=1  also search the list of known vulnerabilities, online
 	@cargo fmt --all --check
 	@python3 tests/tools/imports.py
 	@python3 tests/tools/fetch.py lint
 	@.tools/vale/vale --output line $$(git ls-files $(PROSE))
+	@.tools/actionlint/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
+	@.tools/zizmor/zizmor --offline --quiet .github
 	@.tools/cargo-deny/bin/cargo-deny --locked --log-level error check $(if $(ADVISORIES),advisories) bans licenses sources
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
