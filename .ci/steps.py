@@ -36,6 +36,7 @@ COMPUTES = [
     "make test-image",
     "make test-k6",
     "make test-browser",
+    "make release",
 ]
 WAITS = [
     "make test-istio",
