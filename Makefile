@@ -97,7 +97,7 @@ check: ## format core, lint it and run its unit tests, in half a minute
 	@cargo clippy --quiet --package bulk-reshuffle --all-targets -- -D warnings
 	@cargo test --quiet --package bulk-reshuffle --lib
 
-lint: ## check format, lints, imports, crates, workflows, English
+lint: ## check style, lints, imports, crates, workflows, English
 ## ADVISORIES=1  also search the list of known vulnerabilities, online
 	@cargo fmt --all --check
 	@python3 tests/tools/imports.py
