@@ -6,7 +6,7 @@ SEEDS     = 20000
 TIME      = 60
 DEMO      = $(COMPILED)/debug/bulk-reshuffle-demo
 # The text that Vale checks. Programs write the reports of benches.
-PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/fuzz/corpus'
+PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.yml' '*.js' ':!.vale' ':!k6/results' ':!tests/fuzz/corpus'
 # Both use one profile and the features of all members at once, so that cargo compiles each library only once.
 PROGRAM   = cargo build --quiet --workspace --bin
 TEST      = cargo test --workspace
@@ -20,15 +20,16 @@ ON_DEMAND = examples faults hostile image istiod k6 kubernetes observability on_
 # modules.
 CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
 # The filter reports the commit that it was built from.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
-# Parts of other targets.
-.PHONY: tools forced-trap
+.PHONY: demo up down build image explorer release check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
+# Parts of other targets, and of the release workflow.
+.PHONY: tools forced-trap publish-image publish-page
 
 ##@ To try the filter
 
@@ -74,6 +75,20 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
 	@echo "To open it: python3 examples/explorer/serve.py"
 
+release: image explorer ## build all files of a release, with SBOMs and checksums
+## SOURCE=https://...  URL of the repository, for the image's labels
+## TAG=v0.1.0  fail if this is not the tag of the version and the changelog
+## COMPARE=SHA256SUMS  fail if the files are not those of another build
+	@TAG="$(TAG)" COMPARE="$(COMPARE)" python3 filter/package/release.py files
+
+# The release workflow pushes the image to IMAGE. Without REGISTRY_PASSWORD, crane's own configuration has the password.
+publish-image:
+	@python3 tests/tools/fetch.py crane
+	@IMAGE="$(IMAGE)" python3 filter/package/release.py image
+
+publish-page:
+	@TAG="$(TAG)" SOURCE="$(SOURCE)" python3 filter/package/release.py page
+
 ##@ For every change
 
 check: ## format core, lint it and run its unit tests, in half a minute
@@ -82,11 +97,15 @@ check: ## format core, lint it and run its unit tests, in half a minute
 	@cargo clippy --quiet --package bulk-reshuffle --all-targets -- -D warnings
 	@cargo test --quiet --package bulk-reshuffle --lib
 
-lint: ## check the format, the lints, the imports of core, and the English
+lint: ## check style, lints, imports, crates, workflows, English
+## ADVISORIES=1  also search the list of known vulnerabilities, online
 	@cargo fmt --all --check
 	@python3 tests/tools/imports.py
-	@python3 tests/tools/fetch.py vale
+	@python3 tests/tools/fetch.py lint
 	@.tools/vale/vale --output line $$(git ls-files $(PROSE))
+	@.tools/actionlint/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
+	@.tools/zizmor/zizmor --offline --quiet .github
+	@.tools/cargo-deny/bin/cargo-deny --locked --log-level error check $(if $(ADVISORIES),advisories) bans licenses sources
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 

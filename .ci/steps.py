@@ -18,7 +18,7 @@ from pathlib import Path
 
 LOGS = Path(".run/ci")
 
-TOOLS = ["base", "vale", "func-e", "clients", "examples", "servers", "secured", "writers", "manifests", "istio", "registry",
+TOOLS = ["base", "lint", "func-e", "clients", "examples", "servers", "secured", "writers", "manifests", "istio", "registry",
          "k6", "explorer", "browser", "valgrind"]
 
 # The steps that most often find something come first, one after the other.
@@ -36,6 +36,7 @@ COMPUTES = [
     "make test-image",
     "make test-k6",
     "make test-browser",
+    "make release",
 ]
 WAITS = [
     "make test-istio",

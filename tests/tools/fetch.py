@@ -9,6 +9,7 @@
     fetch.py filebeat    Filebeat, compiled: about three minutes
     fetch.py writers     further programs that write to a cluster
     fetch.py writers-full  those that are large or must be compiled: about eight minutes
+    fetch.py lint        tools that check the pages, the crates and the workflows
     fetch.py k6          the load generator
     fetch.py registry    tools that push and pull the image
     fetch.py manifests   tools that check the examples
@@ -147,6 +148,11 @@ def tools():
         # Its parsers of comments are in C: the C compiler is the one that Rust links with.
         go_program("vale", "3.21.0", 117, "github.com/vale-cli/vale/v3", "h1:p3of60TvAjSM48FKxDU3rfy4693fT+C8ZAWG0/1hENQ=", "./cmd/vale",
                    CGO_ENABLED="1", CGO_CFLAGS="-O0 -w"),
+        # Without shellcheck and pyflakes, because workflows here have no scripts.
+        go_program("actionlint", "1.7.12", 10, "github.com/rhysd/actionlint",
+                   "h1:vQ4GeJN86C0QH+gTUQcs8McmK62OLT3kmakPMtEWYnY=", "./cmd/actionlint"),
+        wheel("zizmor", "1.32.0", 10, "bin"),
+        rust_program("cargo-deny", "0.20.2", "e528dfcbe739af7ce37a77d3d6df1b29dd6887b1c701d888820c0f16b864f737"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8=",
                    flags=["-gcflags=all=-dwarf=false"]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
@@ -202,6 +208,7 @@ GROUPS = {
     "writers": ["rsyslog", "syslog-ng", "pino"],
     "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally",
                      "zipkin", "spark", "flink-elasticsearch", "flink-opensearch"],
+    "lint": ["vale", "actionlint", "zizmor", "cargo-deny"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "secured": ["envoy", "java", "opensearch-2-secured"],

@@ -5,15 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Targets that `.ci/run` does not make, with the reasons.
-pub const OUTSIDE_CI: [(&str, Need); 12] = [
+pub const OUTSIDE_CI: [(&str, Need); 11] = [
     ("help", Need::RunBy("tests/docs/tests/pages/help.rs", "every_target_is_in_the_help")),
     ("check", Need::Reason("does a part of `make lint` and `make test`")),
     ("up", Need::RunBy("tests/docs/tests/on_demand/walk/mod.rs", "every_command_of_every_page")),
     ("down", Need::RunBy("tests/docs/tests/on_demand/walk/mod.rs", "every_command_of_every_page")),
-    (
-        "image",
-        Need::RunBy("filter/package/tests/image/reproducible.rs", "two_checkouts_of_two_people_make_the_same_image"),
-    ),
     (
         "differential",
         Need::RunBy("tests/e2e/tests/real/differential/mod.rs", "the_filter_answers_what_the_cluster_answers"),

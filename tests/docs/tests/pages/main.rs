@@ -4,3 +4,4 @@ mod commands;
 mod documents;
 mod help;
 mod links;
+mod workflows;
