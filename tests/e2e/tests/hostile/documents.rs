@@ -264,7 +264,8 @@ async fn no_path_makes_a_second_operation() -> Result<()> {
             }
             for path in ["/i/_doc/a\0b", "/i/_doc/a\u{1}b", "/i/_doc/a\tb", "/i/_doc/a\x0bb"] {
                 trial.scene.cluster.forget();
-                let answer = begin_raw(trial, path, "content-length: 2", b"{}").await?.read_to_end().await?;
+                // Envoy refuses the path before it reads a body, and would reset the connection for unread bytes.
+                let answer = begin_raw(trial, path, "content-length: 0", b"").await?.read_to_end().await?;
                 let status = answer.split(' ').nth(1).context("no status")?;
                 ensure!(status == "400" && trial.arrived().is_empty(), "{path:?}: {answer}");
             }
