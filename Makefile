@@ -77,7 +77,7 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 
 release: image explorer ## build all files of a release, with SBOMs and checksums
 ## SOURCE=https://...  URL of the repository, for the image's labels
-## TAG=v0.1.0  fail if this is not the tag of the version and the changelog
+## TAG=v0.2.0  fail if this is not the tag of the version and the changelog
 ## COMPARE=SHA256SUMS  fail if the files are not those of another build
 	@TAG="$(TAG)" COMPARE="$(COMPARE)" python3 filter/package/release.py files
 

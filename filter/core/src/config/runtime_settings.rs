@@ -157,10 +157,8 @@ mod tests {
 
     #[test]
     fn each_setting_overrides_its_field() {
-        let settings = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
-            "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct",
-            "single_documents": "true", "max_in_flight": "3"});
-        let (settings, invalid) = read(&below("persistent", settings));
+        let every: Value = serde_json::from_str(include_str!("every_setting.json")).unwrap();
+        let (settings, invalid) = read(&below("persistent", every["cluster"].clone()));
         assert_eq!(invalid, [""; 0]);
         let before = config(&json!({"coordinator": "es", "retry": {"attempts": 2}}));
         let same = config(

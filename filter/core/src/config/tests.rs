@@ -18,36 +18,10 @@ fn only_the_coordinator_is_required() {
 
 #[test]
 fn serialises_to_its_own_input() {
-    let whole = serde_json::json!({
-        "coordinator": "es", "route_clusters": ["es-http", "es-zone-a"], "enabled": false,
-        "nodes": {
-            "upstream": "a-{name}{id}{host}{ip}{http_port}{attr.zone}", "upstreams": {"es-0": "hot"}, "only": ["a-*"],
-        },
-        "credentials": {},
-        "harmless_headers": ["x-a"],
-        "cluster_state": {"upstream": "es-state", "refresh": "1m 30s", "timeout": "250ms", "stale_after": "3m"},
-        "hold": {
-            "interval": "20ms", "flush_threshold_size": "1537b", "flush_threshold_docs": 7, "early_release": false,
-            "late_after": "2s", "gather": "0s",
-        },
-        "dispatch": {
-            "level": "shard", "max_in_flight": 2, "max_in_flight_per_node": 3, "identity": ["x-a-tenant"],
-            "timeout": "1h", "compress": true,
-        },
-        "retry": {"attempts": 1, "backoff": "1ms", "max_backoff": "2s"},
-        "missing_id": "direct",
-        "single_documents": true,
-        "indices": [
-            {"pattern": "a-*", "enabled": false}, {"pattern": "b", "missing_id": "pass"},
-            {"pattern": "c", "single_documents": false},
-        ],
-        "header_pause": "buffer",
-        "limits": {"memory": "64mb", "max_request": "3kb", "max_answer": "1mb"},
-        "admin_path": "/_bulk_reshuffle",
-        "access_log": true,
-    });
+    let every: serde_json::Value = serde_json::from_str(include_str!("every_setting.json")).unwrap();
+    let whole = &every["configuration"];
     let config = Config::read(whole.to_string().as_bytes()).unwrap();
-    assert_eq!(serde_json::to_value(&config).unwrap(), whole);
+    assert_eq!(serde_json::to_value(&config).unwrap(), *whole);
 }
 
 #[test]

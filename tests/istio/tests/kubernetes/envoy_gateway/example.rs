@@ -56,7 +56,8 @@ fn filter(site: &Site) -> Result<String> {
     let image = module.image.trim_start_matches("oci://");
     let digest = format!("sha256: {}", module.digest);
     let filter = site.text("examples/envoy-gateway/bulk-reshuffle.yaml")?;
-    replace(&replace(&filter, "bulk-reshuffle:0.1.0", image)?, "# sha256: …", &digest)
+    let tag = concat!("bulk-reshuffle:", env!("CARGO_PKG_VERSION"));
+    replace(&replace(&filter, tag, image)?, "# sha256: …", &digest)
 }
 
 /// Switches the filter off, as the page says.
