@@ -26,6 +26,7 @@ impl Elsewhere {
 const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "your own registry";
 const OWN: &str = "a cluster and an Envoy of your own";
+const NEXT: &str = "a version that is ready to be released";
 const CLIENTS: &str = "clients of its language";
 
 const IN_KUBERNETES: Test = Test(
@@ -72,8 +73,30 @@ const EXAMPLE_CLIENTS: Test = Test(
 const REPLAYED: Test =
     Test("k6/runner/tests/k6/replay.rs", "recorded_requests_are_compared_on_a_real_cluster", "test-k6");
 
+const RELEASED: Test = Test(
+    "tests/docs/tests/pages/versions.rs",
+    "the_commands_of_a_release_change_every_place_that_names_the_version",
+    "test",
+);
+const RECORDED: Test = Test(
+    "tests/docs/tests/pages/versions.rs",
+    "the_newest_version_is_that_of_the_crates_and_has_a_file_if_it_is_released",
+    "test",
+);
+const REPLACED: Test =
+    Test("tests/e2e/tests/outages/module.rs", "a_module_is_replaced_and_restored_under_load", "test-outages");
+const REBUILT: Test =
+    Test("tests/docs/tests/pages/workflows.rs", "every_command_of_a_job_is_a_target_with_its_variables", "release");
+
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 27] = [
+pub const ELSEWHERE: [Elsewhere; 34] = [
+    on(".github/RELEASE.md", "sed -i", NEXT, RELEASED),
+    on(".github/RELEASE.md", "RENEW=1 cargo test", NEXT, RECORDED),
+    on(".github/RELEASE.md", "make release TAG=", "minutes, and a version with a date", REBUILT),
+    on(".github/RELEASE.md", "LAST_RELEASE=", "the module of the last release", REPLACED),
+    on(".github/RELEASE.md", "git tag", NEXT, RELEASED),
+    on(".github/RELEASE.md", "gh release download", "a release on GitHub", REBUILT),
+    on(".github/RELEASE.md", "OLD=", NEXT, RELEASED),
     on("README.md", "envoy --mode validate", OWN, OWN_SURVIVES),
     on("README.md", "curl -sS -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),

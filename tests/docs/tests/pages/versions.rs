@@ -160,28 +160,38 @@ fn pages_and_manifests_name_the_newest_version() {
     }
 }
 
+/// In a repository of their own, with the files that name the version.
 #[test]
-fn the_release_page_changes_every_place_that_names_the_version() {
-    let page = Page::all(&root()).unwrap().into_iter().find(|page| page.path == RELEASE).unwrap();
-    let block = page.blocks.iter().find(|block| block.text.starts_with("OLD=")).unwrap();
-    let files = NAMES_VERSION.iter().chain(&["Cargo.toml", "CHANGELOG.md"]);
+fn the_commands_of_a_release_change_every_place_that_names_the_version() {
     let folder = tempfile::tempdir().unwrap();
-    for file in files {
+    for file in NAMES_VERSION.iter().chain(&["Cargo.toml", "CHANGELOG.md"]) {
         let copy = folder.path().join(file);
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::write(copy, text(file)).unwrap();
     }
-    let commands = block.text.replace("cargo update --workspace", "");
-    let run = |command: &str| Command::new("bash").args(["-euc", command]).current_dir(&folder).status().unwrap();
-    assert!(run("git init -q && git add . && mkdir filter/empty").success());
-    assert!(run(&commands).success());
-    let next = Regex::new("NEW=(.*)").unwrap().captures(&block.text).unwrap()[1].to_owned();
-    for file in NAMES_VERSION {
-        assert_eq!(names_version(&fs::read_to_string(folder.path().join(file)).unwrap()), [next.as_str()], "{file}");
-    }
+    let run = |commands: &str| {
+        let status = Command::new("bash").args(["-euc", commands]).current_dir(&folder).status();
+        assert!(status.unwrap().success(), "{commands}");
+    };
     let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+    let page = Page::all(&root()).unwrap().into_iter().find(|page| page.path == RELEASE).unwrap();
+    let block = |begins: &str| &page.blocks.iter().find(|block| block.text.starts_with(begins)).unwrap().text;
+    let version = env!("CARGO_PKG_VERSION");
+    run("git init -q && git add .");
+
+    run(block("sed -i"));
+    assert!(Regex::new(&format!(r"\n## {version}, 20\d\d-\d\d-\d\d\n")).unwrap().is_match(&read("CHANGELOG.md")));
+    run("git -c user.name=a -c user.email=a@b commit -qm a");
+    run(&block("git tag").replace("git push origin", "git rev-parse -q --verify"));
+
+    let open = block("OLD=");
+    run(&open.replace("cargo update --workspace", ""));
+    let next = Regex::new("NEW=(.*)").unwrap().captures(open).unwrap()[1].to_owned();
+    for file in NAMES_VERSION {
+        assert_eq!(names_version(&read(file)), [next.as_str()], "{file}");
+    }
     assert!(read("Cargo.toml").contains(&format!("\nversion = \"{next}\"\n")));
-    assert!(read("CHANGELOG.md").contains(&format!("\n\n## {next}, not released yet\n\n## ")));
+    assert!(read("CHANGELOG.md").contains(&format!("\n\n## {next}, not released yet\n\n## {version}, ")));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Tools;
 
-/// Three modules: the compiled one, another one that does the same, and one that does not load.
+/// Three modules: the compiled one, another one, and one that does not load. The other one is that of the last release if
+/// `LAST_RELEASE` is its path. Otherwise it does the same as the compiled one.
 pub struct Modules {
     pub compiled: PathBuf,
     pub other: PathBuf,
@@ -19,7 +20,10 @@ impl Modules {
         let compiled = Tools::find()?.wasm()?.to_path_buf();
         let (other, broken) = (folder.join("other.wasm"), folder.join("broken.wasm"));
         let bytes = fs::read(&compiled)?;
-        fs::write(&other, [&bytes, SECTION].concat())?;
+        match std::env::var_os("LAST_RELEASE") {
+            Some(released) => _ = fs::copy(released, &other)?,
+            None => fs::write(&other, [&bytes, SECTION].concat())?,
+        }
         fs::write(&broken, bytes.get(..bytes.len() / 2).context("the module is empty")?)?;
         Ok(Self { compiled, other, broken })
     }
