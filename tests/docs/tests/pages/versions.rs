@@ -195,6 +195,59 @@ fn the_commands_of_a_release_change_every_place_that_names_the_version() {
 }
 
 #[test]
+fn pages_and_configurations_name_the_oldest_envoy_that_is_tested() {
+    let tool = Regex::new(r#"wheel\("envoy-(\d+\.\d+)""#).unwrap();
+    let oldest = tool.captures(&text("tests/tools/fetch.py")).unwrap()[1].to_owned();
+    let claim = Regex::new(r"(?:Envoy|Envoy\*\*|Envoy \||Envoy \() ?(\d+\.\d+) or (?:newer|Istio)").unwrap();
+    for file in [
+        ".github/SECURITY.md",
+        "README.md",
+        "envoy/README.md",
+        "envoy/buffer.yaml",
+        "envoy/envoy.yaml",
+        "envoy/gateway.yaml",
+        "envoy/own-cluster.md",
+        "envoy/rollout.yaml",
+        "envoy/tls.yaml",
+        "istio/README.md",
+    ] {
+        let text = text(file);
+        let claims: Vec<_> = claim.captures_iter(&text).map(|found| found[1].to_owned()).collect();
+        assert!(!claims.is_empty() && claims.iter().all(|version| *version == oldest), "{file}: {claims:?}");
+    }
+}
+
+#[test]
+fn no_crate_of_the_filter_needs_a_newer_rust_than_the_manifest_states() {
+    let command = ["metadata", "--locked", "--offline", "--format-version=1", "--filter-platform=wasm32-wasip1"];
+    let output = Command::new(env!("CARGO")).args(command).current_dir(root()).output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
+    let stated = minor(env!("CARGO_PKG_RUST_VERSION"));
+    let by_id: BTreeMap<&str, &Value> =
+        metadata["packages"].as_array().unwrap().iter().map(|one| (one["id"].as_str().unwrap(), one)).collect();
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let mut waiting: Vec<&str> =
+        by_id.iter().filter(|(_, package)| package["name"] == "bulk-reshuffle-filter").map(|(id, _)| *id).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let needed = by_id[id]["rust_version"].as_str().map_or(0, minor);
+        assert!(needed <= stated, "{id} needs Rust 1.{needed}");
+        let node = nodes.iter().find(|node| node["id"] == id).unwrap();
+        for dependency in node["deps"].as_array().unwrap() {
+            // Kinds other than null are those of tests and build scripts.
+            if dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null()) {
+                waiting.push(dependency["pkg"].as_str().unwrap());
+            }
+        }
+    }
+    assert!(seen.len() > 20, "{seen:?}");
+}
+
+#[test]
 fn a_configuration_of_an_earlier_version_means_the_same() {
     for_each_released(|version, interface, changes| {
         for (name, configuration) in interface["configurations"].as_object().unwrap() {

@@ -19,6 +19,9 @@ async fn check_split(envoy: &Envoy, cluster: &FakeCluster) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn func_e_starts_the_shipped_configuration_with_the_pinned_envoy() -> Result<()> {
+    if std::env::var_os("ENVOY").is_some() {
+        return Ok(()); // func-e looks for the pinned release.
+    }
     let pinned = std::fs::read_to_string(Tools::find()?.root.join(".envoy-version"))?;
     for launcher in [Launcher::FuncE, Launcher::FuncEWithPath] {
         let folder = tempfile::tempdir()?;

@@ -121,7 +121,8 @@ async fn prometheus_gets_exactly_the_documented_metrics_whatever_clients_send() 
     }
     // A retried batch counts only once.
     assert_eq!(value("bulk_reshuffle_hold_microseconds_count", &[]), batches - 1.0);
-    assert_eq!(value("bulk_reshuffle_batch_requests_bucket", &[("le", "1")]), batches);
+    // Before release 1.39, Envoy counts a value that equals a bound in the next bucket.
+    assert_eq!(value("bulk_reshuffle_batch_requests_bucket", &[("le", "2")]), batches);
     assert_eq!(value("bulk_reshuffle_batch_bytes_bucket", &[("le", "67108864")]), batches);
     for gauge in ["held_requests", "held_bytes", "in_flight_batches", "in_flight_bytes", "memory_bytes"] {
         assert_eq!(value(&format!("bulk_reshuffle_{gauge}"), &[]), 0.0, "{gauge}");
