@@ -125,6 +125,7 @@ def tools():
              needs=("go",)),
         java_program("elasticsearch-java", "8.19.6", 18, "SendOperations", "ElasticsearchOperations"),
         java_program("opensearch-java", "3.2.0", 12, "SendOperations", "OpenSearchOperations"),
+        java_program("spring-data", "5.5.6", 26),
         # Its own package with storage in Elasticsearch only.
         java_client("zipkin", "3.6.1", 86),
         java_program("spark", "3.5.9", 88),
@@ -204,7 +205,7 @@ GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
                 "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java",
-                "langchain-elasticsearch"],
+                "spring-data", "langchain-elasticsearch"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],

@@ -7,6 +7,7 @@ mod chat_history;
 mod helper;
 mod operation;
 mod report;
+mod spring_data;
 
 use bulk_reshuffle_stack::Distribution::{self, *};
 use serde_json::json;
@@ -75,6 +76,11 @@ async fn elasticsearch_8_helpers_report_all_outcomes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn elasticsearch_8_chat_history_reads_its_own_messages() {
     chat_history::check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elasticsearch_8_entities_of_spring_data_are_read_after_they_are_written() {
+    spring_data::check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
