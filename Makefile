@@ -32,13 +32,13 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer release check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
+.PHONY: demo up down build image explorer site release check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
 # Parts of other targets, and of the release workflow.
 .PHONY: tools forced-trap publish-image publish-page
 
 ##@ To try the filter
 
-help: ## print this list
+help:
 	@awk -v only="$(FOR)" -f tests/tools/help.awk $(MAKEFILE_LIST)
 
 demo: ## run the filter on a real three-node cluster, and print figures and checks
@@ -79,6 +79,10 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@cp examples/explorer/package/* examples/explorer/README.md LICENSE dist/explorer/package/
 	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
 	@echo "To open it: python3 examples/explorer/serve.py"
+
+site: explorer ## build a site of all pages, with the explorer, in dist/site
+	@python3 tests/tools/fetch.py site
+	@python3 tests/docs/site/site.py
 
 release: image explorer ## build all files of a release, with SBOMs and checksums
 ## SOURCE=https://...  URL of the repository, for the image's labels
@@ -178,7 +182,7 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 	@python3 tests/tools/fetch.py manifests
 	@$(TEST) --test examples
 
-test-browser: tools build explorer ## open the web pages in a real Chromium, and the explorer's package in Node
+test-browser: tools build site ## open the web pages in a real Chromium, and the explorer's package in Node
 	@python3 tests/tools/fetch.py browser
 	@$(TEST) --test package -- --nocapture
 	@$(TEST) --test on_demand -- browser:: --nocapture

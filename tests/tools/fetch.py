@@ -186,6 +186,8 @@ def tools():
         kubernetes_program("etcd", "3.6.16", "go.etcd.io/etcd/server/v3"),
         kubernetes_program("kube-apiserver", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kube-apiserver"),
         kubernetes_program("kubectl", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kubectl"),
+        rust_program("mdbook", "0.5.4", "5f68ffebcd0b9a4eb72aaacc4342bc94e1d63c01893b7c921437f6ef02443699",
+                     ["--no-default-features", "--features", "search"]),
         rust_program("wasm-pack", "0.15.1", "22dc697492435807dee410b46b66c57e38194d0311e8275c162a9a04c5ab458d"),
         rust_program("wasm-bindgen-cli", "0.2.126", "8e2ebf6eef87c34e662347f1dddfbea541304bb7294711ed2c2acd8746cc5b50"),
         Tool("typescript", "5.9.3", 4, (EXPLORER / "package-lock.json").read_text(), "packages",
@@ -218,6 +220,7 @@ GROUPS = {
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
+    "site": ["mdbook"],
     "explorer": ["wasm-pack", "wasm-bindgen-cli", "node", "typescript"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
     "dashboards": ["prometheus", "grafana-types"],
@@ -402,10 +405,10 @@ def kubernetes_program(name, version, package):
                 needs=("go", "kubernetes-modules"), then="compiling; minutes for the API server")
 
 
-def rust_program(name, version, sha256):
+def rust_program(name, version, sha256, flags=()):
     """A program compiled from its crate."""
-    return Tool(name, version, 0, version + sha256, "program",
-                lambda to: install_crate(name, version, sha256, to / "program", to), then="compiling; some minutes")
+    return Tool(name, version, 0, " ".join([version + sha256, *flags]), "program",
+                lambda to: install_crate(name, version, sha256, to / "program", to, flags), then="compiling; some minutes")
 
 
 def pin(module):
@@ -522,10 +525,10 @@ def node():
     return str(TOOLS_FOLDER / "node" / "bin" / "node")
 
 
-def install_crate(name, version, sha256, program, target):
+def install_crate(name, version, sha256, program, target, flags):
     """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock. To optimize the
     programs would take several times as long as to run them."""
-    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program)], target,
+    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program)] + list(flags), target,
         "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
         CARGO_TARGET_DIR=str(target / "target"), CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))

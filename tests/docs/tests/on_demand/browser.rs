@@ -48,6 +48,13 @@ async fn the_browser_shows_a_page_and_detects_its_errors() {
     look_at(&Tools::find().unwrap(), "first", &[]).await.unwrap();
 }
 
+#[tokio::test]
+async fn the_site_shows_its_pages_and_finds_words() {
+    let tools = Tools::find().unwrap();
+    let site = tools.root.join("dist/site");
+    look_at(&tools, "site", &[("SITE", site.to_str().unwrap())]).await.unwrap();
+}
+
 /// Returns the explorer's sample with a fourth node that has one shard.
 fn state() -> String {
     let mut state: Value = serde_json::from_str(&sample::state()).unwrap();

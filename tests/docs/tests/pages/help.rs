@@ -29,10 +29,13 @@ fn every_target_is_in_the_help() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     let makefile = Makefile::read(&root()).unwrap();
-    for target in makefile.targets() {
-        assert_eq!(told.iter().filter(|name| **name == target).count(), 1, "{target} in:\n{help}");
-    }
-    assert_eq!(told.len(), makefile.targets().count(), "{help}");
+    // The first line of the help names itself.
+    let targets = makefile.targets().filter(|target| *target != "help");
+    let mut targets: Vec<&str> = targets.collect();
+    targets.sort_unstable();
+    let mut sorted = told.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, targets, "{help}");
 }
 
 #[test]

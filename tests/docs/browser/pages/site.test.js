@@ -1,0 +1,64 @@
+'use strict'
+// Tests of the site of all pages, as `make site` builds it.
+
+const assert = require('node:assert/strict')
+const { test } = require('node:test')
+const { checkAccessibility } = require('../lib/accessibility')
+const { simulated } = require('../lib/explorer')
+const { open } = require('../lib/page')
+const { picture } = require('../lib/picture')
+const { serve } = require('../lib/serve')
+
+const { SITE } = process.env
+const PAGES = ['', 'envoy/own-cluster.html', 'examples/explorer/', 'k6/']
+const WINDOWS = {
+  desktop: { width: 1280, height: 800 },
+  'desktop-dark': { width: 1280, height: 800, dark: true },
+  phone: { width: 390, height: 844 },
+  'phone-dark': { width: 390, height: 844, dark: true }
+}
+
+for (const [name, options] of Object.entries(WINDOWS)) {
+  test(`pages are accessible and fit into the window: ${name}`, async (t) => {
+    const address = await serve(t, SITE)
+    for (const path of PAGES) {
+      const page = await open(t, address + path, options)
+      assert.notEqual((await page.locator('main h1').first().innerText()).trim(), '', path)
+      const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - globalThis.innerWidth)
+      assert.ok(wide <= 0, `${path} is ${wide} pixels wider than the window`)
+      const isDark = await page.evaluate(() => document.documentElement.classList.contains('navy'))
+      assert.equal(isDark, options.dark ?? false, path)
+      await checkAccessibility(page)
+      if (path === '') await picture(page, `site-${name}`)
+      await page.close()
+    }
+  })
+}
+
+test('a search finds a setting on its page', async (t) => {
+  const page = await open(t, await serve(t, SITE))
+  await page.keyboard.press('s')
+  await page.locator('#mdbook-searchbar').pressSequentially('hold.late_after')
+  const found = page.locator('#mdbook-searchresults a', { hasText: 'Slow shards' }).first()
+  await found.click()
+  await page.waitForURL(/filter\/index\.html/)
+  await page.locator('mark', { hasText: 'hold.late_after' }).first().waitFor()
+})
+
+test('the menu leads to every part', async (t) => {
+  const page = await open(t, await serve(t, SITE), WINDOWS.desktop)
+  const parts = await page.locator('#mdbook-sidebar .part-title').allInnerTexts()
+  assert.deepEqual(parts, ['Operators', 'Developers of clients', 'Evidence', 'Contributors'])
+  await page.locator('#mdbook-sidebar a', { hasText: 'Your own cluster, step by step' }).click()
+  await page.waitForURL(/envoy\/own-cluster\.html$/)
+})
+
+test('the explorer and the documentation of core are a click away', async (t) => {
+  const address = await serve(t, SITE)
+  const page = await open(t, `${address}examples/explorer/`)
+  await page.getByRole('link', { name: 'Open the explorer' }).click()
+  await simulated(page)
+  await page.goto(`${address}CONTRIBUTING.html`)
+  await page.getByRole('link', { name: 'Documentation of core' }).click()
+  await page.getByRole('heading', { name: 'Crate bulk_reshuffle' }).waitFor()
+})
