@@ -110,7 +110,7 @@ lint: ## check style, lints, imports, crates, workflows, English
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 test: ## run the tests, with the same real Envoy and cluster as the demo
-	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e" $(BOTH)
+	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e pages" $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which

@@ -4,4 +4,5 @@ mod commands;
 mod documents;
 mod help;
 mod links;
+mod schema;
 mod workflows;
