@@ -34,7 +34,7 @@ export BULK_RESHUFFLE_COMMIT = $(REVISION)
 .DEFAULT_GOAL := help
 .PHONY: demo up down build image explorer site release check test test-docs test-faults test-hostile test-outages test-security test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
 # Parts of other targets, and of the release workflow.
-.PHONY: tools forced-trap publish-image publish-page
+.PHONY: tools forced-trap inspect publish-image publish-page
 
 ##@ To try the filter
 
@@ -60,6 +60,11 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
 	@cargo build --quiet --package bulk-reshuffle-package --no-default-features --bin bulk-reshuffle-module
 	@$(COMPILED)/debug/bulk-reshuffle-module $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
+
+# Prints what the module says about itself, or the one at MODULE.
+inspect: $(if $(MODULE),,build)
+	@cargo build --quiet --package bulk-reshuffle-package --no-default-features --bin bulk-reshuffle-module
+	@$(COMPILED)/debug/bulk-reshuffle-module $(or $(MODULE),$(WASM))
 
 image: ARCHITECTURE = amd64
 image: build ## build the OCI image of the filter in dist/image, and print its digest
@@ -120,7 +125,7 @@ lint: ## check style, lints, imports, crates, workflows, English
 
 test: ## run the tests, with the same real Envoy and cluster as the demo
 ## ENVOY=envoy-1.37  the oldest Envoy that works
-	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e $(ENVOY)" $(BOTH)
+	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e pages $(ENVOY)" $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which

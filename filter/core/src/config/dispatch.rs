@@ -4,28 +4,31 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::field::{count, duration, show_duration};
+use super::field::{DurationText, count};
 use super::{ConfigError, HarmlessHeaders, IdentityHeaders};
 
 /// How batches are sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Dispatch {
     /// The scope of a batch: a node or a shard.
     pub level: Level,
     /// The maximum number of batches in flight for one node (or shard, see `level`) and one caller.
     #[serde(deserialize_with = "count")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_535)))]
     pub max_in_flight: usize,
     /// The maximum number of slots of a node, shared by all its callers (and shards). A node has fewer at the start and
     /// after it was overloaded. Free slots go to identities in round-robin order. A batch that has waited
     /// `hold.interval` for a slot leaves without one, unless its own identity has as many batches in flight as there are
     /// slots.
     #[serde(deserialize_with = "count")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_535)))]
     pub max_in_flight_per_node: usize,
     /// The headers that identify the requests which share one identity's slots.
     pub identity: IdentityHeaders,
     /// The timeout of each call.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub timeout: Duration,
     /// Which batches are compressed with gzip.
     pub compress: Compress,
@@ -62,12 +65,13 @@ impl Dispatch {
 
 /// The scope of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// A batch carries operations for all shards of one node.
     #[default]
     Node,
-    /// A batch carries operations for one shard. Operations with an unknown shard travel as with `Node`.
+    /// A batch carries operations for one shard. Operations with an unknown shard travel as with `node`.
     Shard,
 }
 

@@ -33,14 +33,38 @@ pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     }
 }
 
-/// Reads a duration of 1 ms to 1 h as users write it: "50ms", "5s", "1m 30s".
-pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration_from(1, "a duration of 1ms to 1h such as \"50ms\" or \"5s\"", from)
+/// A duration of 1 ms to 1 h as users write it: "50ms", "5s", "1m 30s".
+pub enum DurationText {}
+
+impl DurationText {
+    pub const EXPECTED: &str = "a duration of 1ms to 1h such as \"50ms\" or \"5s\"";
+
+    /// Reads such a text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        duration_from(1, Self::EXPECTED, from)
+    }
+
+    /// Writes such a text.
+    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&humantime::format_duration(*duration))
+    }
 }
 
-/// Reads a duration as [`duration`] does, or "0ms".
-pub fn duration_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration_from(0, "a duration of 0ms to 1h such as \"2ms\" or \"0ms\"", from)
+/// A duration as in [`DurationText`], or "0ms".
+pub enum DurationOrZeroText {}
+
+impl DurationOrZeroText {
+    pub const EXPECTED: &str = "a duration of 0ms to 1h such as \"2ms\" or \"0ms\"";
+
+    /// Reads such a text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        duration_from(0, Self::EXPECTED, from)
+    }
+
+    /// Writes such a text.
+    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        DurationText::serialize(duration, to)
+    }
 }
 
 fn duration_from<'de, D: Deserializer<'de>>(
@@ -55,15 +79,35 @@ fn duration_from<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Reads a size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    const EXPECTED: &str = "a size of at least 1b such as \"1mb\" or \"512kb\"";
-    let text = from.deserialize_str(TextVisitor(EXPECTED))?;
-    match parse_size::Config::new().with_binary().parse_size(&text) {
-        Ok(size) if size > 0 => Ok(size),
-        _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+/// A size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
+pub enum SizeText {}
+
+impl SizeText {
+    pub const EXPECTED: &str = "a size of at least 1b such as \"1mb\" or \"512kb\"";
+
+    /// Reads such a text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let text = from.deserialize_str(TextVisitor(Self::EXPECTED))?;
+        match parse_size::Config::new().with_binary().parse_size(&text) {
+            Ok(size) if size > 0 => Ok(size),
+            _ => Err(D::Error::custom(format!("expected {}, found {text:?}", Self::EXPECTED))),
+        }
+    }
+
+    /// Writes such a text, in the largest unit that divides the size.
+    pub fn serialize<S: Serializer>(size: &u64, to: S) -> Result<S::Ok, S::Error> {
+        let units = [("gb", 30), ("mb", 20), ("kb", 10)];
+        let fits = |(_, bits): &(&str, u32)| *size > 0 && size.trailing_zeros() >= *bits;
+        match units.into_iter().find(fits) {
+            Some((unit, bits)) => to.collect_str(&format_args!("{}{unit}", size >> bits)),
+            None => to.collect_str(&format_args!("{size}b")),
+        }
     }
 }
+
+/// The name of a request header, for the schema.
+#[cfg(feature = "schema")]
+pub enum HeaderNameText {}
 
 /// Reads the name of a request header.
 pub fn header_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -80,21 +124,6 @@ pub fn header_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Erro
         return Ok(name);
     };
     Err(D::Error::custom(format!("{name:?} {problem}")))
-}
-
-/// Writes a duration in the form that [`duration`] reads.
-pub fn show_duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&humantime::format_duration(*duration))
-}
-
-/// Writes a size in the form that [`size`] reads, in the largest unit that divides it.
-pub fn show_size<S: Serializer>(size: &u64, to: S) -> Result<S::Ok, S::Error> {
-    let units = [("gb", 30), ("mb", 20), ("kb", 10)];
-    let fits = |(_, bits): &(&str, u32)| *size > 0 && size.trailing_zeros() >= *bits;
-    match units.into_iter().find(fits) {
-        Some((unit, bits)) => to.collect_str(&format_args!("{}{unit}", size >> bits)),
-        None => to.collect_str(&format_args!("{size}b")),
-    }
 }
 
 struct TextVisitor(&'static str);

@@ -8,6 +8,7 @@ use super::field::header_name;
 /// Request headers on which no server acts. They do not keep requests apart. Batches leave them out, so that a server
 /// never sees the value of another request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "Vec<HarmlessName>")]
 pub struct HarmlessHeaders(BTreeSet<String>);
 
@@ -40,7 +41,7 @@ const DEFAULT: &[&str] = &[
 ///
 /// Elasticsearch and OpenSearch can be configured to read further names, for JSON web tokens and for proxies. These are
 /// the documented names and the defaults.
-const NEVER_HARMLESS: &[&str] = &[
+pub(super) const NEVER_HARMLESS: &[&str] = &[
     "accept",
     "authorization",
     "cf-access-jwt-assertion",
@@ -83,7 +84,7 @@ const NEVER_HARMLESS: &[&str] = &[
 
 /// The prefixes of further headers that identify the user: those of Elasticsearch's secondary authentication, of
 /// authenticating proxies, of security plug-ins, and the internal headers of OpenSearch's security plug-in.
-const NEVER_HARMLESS_BEGIN: &[&str] = &[
+pub(super) const NEVER_HARMLESS_BEGIN: &[&str] = &[
     "_opendistro_security_",
     "_opensearch_security_",
     "_sg_",
@@ -116,7 +117,7 @@ impl From<Vec<HarmlessName>> for HarmlessHeaders {
 }
 
 #[derive(Deserialize)]
-struct HarmlessName(#[serde(deserialize_with = "harmless_name")] String);
+pub(super) struct HarmlessName(#[serde(deserialize_with = "harmless_name")] String);
 
 /// Reads the name of a header that may be left out.
 fn harmless_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {

@@ -1,15 +1,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::HarmlessHeaders;
+#[cfg(feature = "schema")]
+use super::field::HeaderNameText;
 use super::field::header_name;
 
 /// The request headers that identify on whose behalf a request comes. The value of the first one that a request has is
 /// its identity. Requests without any of them share one identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdentityHeaders(Vec<HeaderName>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct HeaderName(#[serde(deserialize_with = "header_name")] String);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct HeaderName(
+    #[serde(deserialize_with = "header_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "HeaderNameText"))]
+    String,
+);
 
 /// The credentials that the cluster checks, the certificate that Envoy checked, and the address of the client.
 const DEFAULT: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwarded-for"];

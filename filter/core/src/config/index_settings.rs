@@ -7,18 +7,23 @@ use crate::wildcard;
 
 /// Settings for some indices. An absent setting leaves the default in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(!try_from, deny_unknown_fields, extend("minProperties" = 2)))]
 #[serde(try_from = "Text")]
 pub struct IndexSettings {
     /// The pattern that the names of the indices match.
     pub pattern: IndexPattern,
     /// Whether requests with operations for these indices are split.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default, with = "Enabled"))]
     pub enabled: Option<Enabled>,
     /// How operations on these indices without a document id are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default, with = "MissingId"))]
     pub missing_id: Option<MissingId>,
     /// Whether requests that write a single document of these indices join batches.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default, with = "bool"))]
     pub single_documents: Option<bool>,
 }
 

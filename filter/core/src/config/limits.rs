@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::field::{show_size, size};
+use super::field::SizeText;
 
 /// The largest memory limit that a VM can be given, in bytes. Envoy limits a VM's memory to 1 GiB. Small requests take
 /// 1.4 times their accounted size, and outgoing batches need room too.
@@ -9,17 +9,18 @@ const MAX_MEMORY: u64 = 640 << 20;
 
 /// Limits on what the filter takes in. A request beyond them passes through, streamed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// The size of all requests held or in flight, in bytes for each VM (Envoy has one per worker).
-    #[serde(deserialize_with = "size", serialize_with = "show_size")]
+    #[serde(with = "SizeText")]
     pub memory: u64,
     /// The size of one request's body, in bytes.
-    #[serde(deserialize_with = "size", serialize_with = "show_size")]
+    #[serde(with = "SizeText")]
     pub max_request: u64,
     /// The size of an answer to one batch, in bytes. A batch holds only as many operations as can be answered within
     /// it.
-    #[serde(deserialize_with = "size", serialize_with = "show_size")]
+    #[serde(with = "SizeText")]
     pub max_answer: u64,
 }
 

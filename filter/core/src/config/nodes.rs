@@ -14,6 +14,7 @@ use crate::wildcard;
 /// A node chooses what it reports. So it could choose any cluster that Envoy has or, if the one cluster has the type
 /// `ORIGINAL_DST`, any address. `only` limits that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Fields", into = "Fields")]
 pub struct NodeUpstreams {
     /// Builds the name of a node's Envoy cluster, or the node's address in the one cluster.
@@ -40,24 +41,35 @@ pub struct OneCluster {
 
 /// The fields as users write them.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct Fields {
-    /// The template of the names of Envoy clusters; with `header`, the name of the one cluster.
+    /// The name of a node's Envoy cluster, with the placeholders `{name}`, `{id}`, `{address}`, `{host}`, `{ip}`,
+    /// `{http_port}` and `{attr.X}`. With `header`, the name of the one cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream: Option<String>,
+    /// Exceptions to `upstream`, by the name or the id of a node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     upstreams: BTreeMap<String, String>,
-    /// Empty if each node has an Envoy cluster of its own.
+    /// The request header that names a node in the one cluster, such as `x-bulk-reshuffle-node`. Empty if each node has
+    /// an Envoy cluster of its own.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "node_header")]
+    #[cfg_attr(feature = "schema", schemars(with = "NodeHeaderText"))]
     header: String,
+    /// The value of `header`: the address of a node, with the placeholders of `upstream`.
     #[serde(skip_serializing_if = "is_default_address")]
     address: String,
+    /// Exceptions to `address`, by the name or the id of a node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     addresses: BTreeMap<String, String>,
+    /// Patterns of which a built name or address must match one. Empty if any is allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(inner(length(min = 1))))]
     only: Vec<String>,
+    /// Whether the filter asks each node's upstream which node it leads to.
     #[serde(skip_serializing_if = "Clone::clone")]
     check: bool,
+    /// The attribute with a node's zone, `node.attr.zone`.
     #[serde(skip_serializing_if = "is_default_zone")]
     zone: String,
 }
@@ -98,14 +110,18 @@ const ADDRESS: &str = "{address}";
 const MAX_BYTES: usize = 512;
 
 /// Header names that do not begin like this may mean something to a node or to a client.
-const HEADER_PREFIX: &str = "x-";
+pub(super) const HEADER_PREFIX: &str = "x-";
 
 /// Beginnings of the names of headers that a proxy, a node or a client acts on.
-const MEANINGFUL: &[&str] =
+pub(super) const MEANINGFUL: &[&str] =
     &["x-b3-", "x-elastic-", "x-envoy-", "x-forwarded-", "x-opaque-id", "x-opensearch-", "x-real-ip", "x-request-id"];
 
 /// The header that Envoy reads by default in a cluster of the type `ORIGINAL_DST`.
-const ORIGINAL_DST: &str = "x-envoy-original-dst-host";
+pub(super) const ORIGINAL_DST: &str = "x-envoy-original-dst-host";
+
+/// The name of the header that names a node, for the schema.
+#[cfg(feature = "schema")]
+pub(super) enum NodeHeaderText {}
 
 /// Reads the name of the header that names a node. The filter takes it off every request of a client.
 fn node_header<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {

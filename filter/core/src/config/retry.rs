@@ -2,20 +2,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::field::{duration, show_duration};
+use super::field::DurationText;
 
 /// When a batch is retried: after a refusal with 429, or if its connection was lost and its operations may be executed
 /// twice. No retry begins later than `dispatch.timeout` after the first attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
     /// The maximum number of retries. Zero means none.
     pub attempts: u32,
     /// The pause before the first retry. It doubles with each further retry.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub backoff: Duration,
     /// The longest pause.
-    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    #[serde(with = "DurationText")]
     pub max_backoff: Duration,
 }
 

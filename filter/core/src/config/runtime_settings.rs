@@ -4,7 +4,7 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::field::{count, duration, size};
+use super::field::{DurationText, SizeText, count};
 use super::{Config, Enabled, MissingId};
 use crate::json::Object;
 
@@ -82,8 +82,8 @@ impl RuntimeSettings {
     fn set(&mut self, name: &str, value: Value) -> Result<(), serde_json::Error> {
         match name {
             "enabled" => self.enabled = Some(Enabled::deserialize(literal(value))?),
-            "interval" => self.interval = Some(duration(value)?),
-            "flush_threshold_size" => self.flush_threshold_size = Some(size(value)?),
+            "interval" => self.interval = Some(DurationText::deserialize(value)?),
+            "flush_threshold_size" => self.flush_threshold_size = Some(SizeText::deserialize(value)?),
             "flush_threshold_docs" => self.flush_threshold_docs = Some(u64::deserialize(literal(value))?),
             "early_release" => self.early_release = Some(bool::deserialize(literal(value))?),
             "missing_id" => self.missing_id = Some(MissingId::deserialize(value)?),

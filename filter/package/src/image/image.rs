@@ -7,15 +7,14 @@ use anyhow::Result;
 use clap::Args;
 use flate2::{Compression, GzBuilder};
 use oci_spec::image::{
-    ANNOTATION_DESCRIPTION, ANNOTATION_LICENSES, ANNOTATION_REVISION, ANNOTATION_SOURCE, ANNOTATION_TITLE,
-    ANNOTATION_VERSION, Arch, ConfigBuilder, Digest, ImageConfigurationBuilder, ImageManifestBuilder, MediaType, Os,
-    RootFsBuilder, SCHEMA_VERSION,
+    ANNOTATION_DESCRIPTION, ANNOTATION_DOCUMENTATION, ANNOTATION_LICENSES, ANNOTATION_REVISION, ANNOTATION_SOURCE,
+    ANNOTATION_TITLE, ANNOTATION_VERSION, Arch, ConfigBuilder, Digest, ImageConfigurationBuilder, ImageManifestBuilder,
+    MediaType, Os, RootFsBuilder, SCHEMA_VERSION,
 };
 use tar::{Builder, EntryType, Header};
 
+use crate::about::{DESCRIPTION, LICENSES, VERSION};
 use crate::layout::{self, Layout};
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The file that Istio and Envoy Gateway look for in a layer.
 const FILE: &str = "plugin.wasm";
@@ -23,8 +22,8 @@ const FILE: &str = "plugin.wasm";
 /// The labels of every image of this version.
 const LABELS: [(&str, &str); 4] = [
     (ANNOTATION_TITLE, "bulk-reshuffle"),
-    (ANNOTATION_DESCRIPTION, "An Envoy filter that makes bulk writes to Elasticsearch and OpenSearch cheaper."),
-    (ANNOTATION_LICENSES, env!("CARGO_PKG_LICENSE")),
+    (ANNOTATION_DESCRIPTION, DESCRIPTION),
+    (ANNOTATION_LICENSES, LICENSES),
     (ANNOTATION_VERSION, VERSION),
 ];
 
@@ -44,7 +43,13 @@ pub struct Origin {
 
 impl Origin {
     fn labels(&self) -> HashMap<String, String> {
-        let origin = [(ANNOTATION_REVISION, self.revision.as_str()), (ANNOTATION_SOURCE, self.source.as_str())];
+        // The first page of the repository, as its host shows it.
+        let documentation = if self.source.is_empty() { String::new() } else { format!("{}#readme", self.source) };
+        let origin = [
+            (ANNOTATION_REVISION, self.revision.as_str()),
+            (ANNOTATION_SOURCE, self.source.as_str()),
+            (ANNOTATION_DOCUMENTATION, documentation.as_str()),
+        ];
         let labels = LABELS.into_iter().chain(origin).filter(|(_, text)| !text.is_empty());
         labels.map(|(label, text)| (label.to_owned(), text.to_owned())).collect()
     }
@@ -179,8 +184,9 @@ mod tests {
         let (architecture, labels) = labelled(&origin());
         assert_eq!(architecture, "arm64");
         let names: Vec<_> = labels.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["description", "licenses", "revision", "source", "title", "version"]);
-        assert_eq!([&labels[2].1, &labels[3].1, &labels[5].1], ["c0ffee", "https://example.org/x", VERSION]);
+        assert_eq!(names, ["description", "documentation", "licenses", "revision", "source", "title", "version"]);
+        let texts = [1, 3, 4, 6].map(|at| labels[at].1.as_str());
+        assert_eq!(texts, ["https://example.org/x#readme", "c0ffee", "https://example.org/x", VERSION]);
         let (_, labels) = labelled(&Origin::default());
         assert_eq!(labels.len(), 4);
     }

@@ -5,6 +5,8 @@
 //! no owners, and its order is fixed.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 
+#[path = "../about.rs"]
+mod about;
 mod image;
 mod layout;
 

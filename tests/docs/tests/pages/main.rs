@@ -4,5 +4,6 @@ mod commands;
 mod documents;
 mod help;
 mod links;
+mod schema;
 mod versions;
 mod workflows;
