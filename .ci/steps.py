@@ -18,8 +18,8 @@ from pathlib import Path
 
 LOGS = Path(".run/ci")
 
-TOOLS = ["base", "lint", "func-e", "pages", "clients", "examples", "servers", "secured", "writers", "manifests", "istio",
-         "registry", "k6", "explorer", "site", "browser", "valgrind"]
+TOOLS = ["base", "lint", "func-e", "pages", "clients", "examples", "servers", "secured", "writers", "manifests",
+         "istio", "registry", "k6", "explorer", "site", "browser", "valgrind"]
 
 # The steps that most often find something come first, one after the other.
 FIRST = ["make lint", "make test"]

@@ -18,6 +18,7 @@
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
     fetch.py browser     Chromium, its driver, and an accessibility checker
+    fetch.py site        the program that builds the site of all pages, compiled: a minute
     fetch.py explorer    tools that compile and test the explorer, compiled: about five minutes the first time
     fetch.py dashboards  Prometheus and promtool, compiled: about three minutes; and Grafana's types
     fetch.py NAME ...    tools by name
@@ -411,7 +412,8 @@ def kubernetes_program(name, version, package):
 def rust_program(name, version, sha256, flags=()):
     """A program compiled from its crate."""
     return Tool(name, version, 0, " ".join([version + sha256, *flags]), "program",
-                lambda to: install_crate(name, version, sha256, to / "program", to, flags), then="compiling; some minutes")
+                lambda to: install_crate(name, version, sha256, to / "program", to, flags),
+                then="compiling; some minutes")
 
 
 def pin(module):
@@ -531,8 +533,8 @@ def node():
 def install_crate(name, version, sha256, program, target, flags):
     """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock. To optimize the
     programs would take several times as long as to run them."""
-    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program)] + list(flags), target,
-        "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
+    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program), *flags],
+        target, "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
         CARGO_TARGET_DIR=str(target / "target"), CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     crates = list(home.glob("registry/cache/*/{}-{}.crate".format(name, version)))

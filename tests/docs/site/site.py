@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Builds the site of the project's pages in dist/site, with mdBook, the explorer and the documentation of core.
 
-The pages stay where they are. This copies them to a folder for mdBook, with every link changed to what it leads to in
-the site: another page, or a copy of the file as text. A link to a folder leads to its README, or to a list of its files.
+The pages stay where they are. This copies them to a folder for mdBook, and changes every link to what it leads to in
+the site: another page, or a copy of the file as text. A link to a folder leads to its README, or to a list of its
+files.
 """
 
-import html
 import os
 import re
 import shutil
@@ -52,12 +52,18 @@ CONTRIBUTING.md
 .github/RELEASE.md
 """
 
-# What the site has beside the pages: the folder, the page that leads there, and its first line.
-LIVE = {"explorer": "examples/explorer/README.md", "api": "CONTRIBUTING.md"}
-ADVICE = {
-    "explorer": '<p class="live"><a href="{to}">Open the explorer</a>. It runs in your browser, and sends nothing.</p>',
-    "api": '<p class="live"><a href="{to}">Documentation of core</a>, made from its sources.</p>',
+# The first lines of two pages, with links to what the site has beside the pages. The menu has them too: site.js.
+FIRST_LINES = {
+    "examples/explorer/README.md":
+        '<p><a href="{}explorer/index.html">Open the explorer</a>. It runs in your browser, and sends nothing.</p>',
+    "CONTRIBUTING.md": '<p><a href="{}api/index.html">Documentation of core</a>, made from its sources.</p>',
 }
+
+FORWARD = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Documentation of core</title>
+<meta http-equiv="refresh" content="0; url=bulk_reshuffle/index.html">
+<a href="bulk_reshuffle/index.html">Documentation of core</a></html>
+"""
 
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"^ *(```|~~~)")
@@ -93,7 +99,8 @@ class Site:
             shutil.copy(HERE / file, BOOK / file)
         run([str(MDBOOK), "build", "--dest-dir", str(SITE), str(BOOK)])
         shutil.copytree(ROOT / "dist" / "explorer", SITE / "explorer")
-        shutil.copytree(documentation() / "doc", SITE / "api")
+        shutil.copytree(documentation(), SITE / "api")
+        write(SITE / "api" / "index.html", FORWARD)
         (SITE / ".nojekyll").touch()
         check_links()
 
@@ -104,10 +111,8 @@ class Site:
             if FENCE.match(line):
                 is_code = not is_code
             lines.append(line if is_code else LINK.sub(lambda found: self.link(page, *found.groups()), line))
-        for folder, leads in LIVE.items():
-            if leads == page:
-                to = relative("{}/{}index.html".format(folder, "bulk_reshuffle/" if folder == "api" else ""), page)
-                lines.insert(1, "\n" + ADVICE[folder].format(to=html.escape(to)))
+        if page in FIRST_LINES:
+            lines.insert(1, "\n" + FIRST_LINES[page].format("../" * page.count("/")))
         return "\n".join(lines) + "\n"
 
     def link(self, page, before, link, after):
@@ -156,8 +161,8 @@ class Links(HTMLParser):
 
 def check_links():
     """Fails if a link of a page does not lead to a file of the site, or to an anchor in it."""
-    # mdBook writes the page for wrong addresses for the root of a server.
-    files = [file for file in SITE.glob("**/*.html") if SITE / "api" not in file.parents and file.name != "404.html"]
+    # rustdoc checks its own links.
+    files = [file for file in SITE.glob("**/*.html") if SITE / "api" not in file.parents]
     pages = {file: Links(file) for file in files}
     broken = []
     for file, page in pages.items():
@@ -196,9 +201,11 @@ def relative(target, page):
 
 
 def documentation():
-    """Builds the documentation of core, and returns cargo's folder."""
-    run(["cargo", "doc", "--quiet", "--package", "bulk-reshuffle", "--no-deps", "--lib"])
-    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+    """Builds the documentation of core, and returns its folder, which has nothing else."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "site"
+    shutil.rmtree(target / "doc", ignore_errors=True)
+    run(["cargo", "doc", "--quiet", "--package", "bulk-reshuffle", "--no-deps", "--lib", "--target-dir", str(target)])
+    return target / "doc"
 
 
 def write(path, text):
