@@ -245,10 +245,11 @@ async fn any_framing_of_a_body_leads_to_the_same_decision() -> Result<()> {
         assert_eq!(found, expected, "{method} {framing:?} {body:?}: {status}");
         assert!(status.starts_with("20"), "{method} {framing:?} {body:?}: {status}");
     }
-    // One of the two lengths is wrong, and a server behind Envoy might believe the other one.
+    // One of the two lengths is wrong, and a server behind Envoy might believe the other one. Envoy refuses the headers
+    // before it reads a body, and would reset the connection for unread bytes.
     scene.cluster.forget();
     let both = format!("content-length: 0\r\n{CHUNKED}");
-    assert_eq!(send_raw(&scene, "DELETE", &path, &both, "0\r\n\r\n").await?, "400");
+    assert_eq!(send_raw(&scene, "DELETE", &path, &both, "").await?, "400");
     assert_eq!((scene.cluster.bulks().len(), own(&scene, &path).len()), (0, 0));
     scene.finish().await
 }
