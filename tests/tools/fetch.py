@@ -163,6 +163,7 @@ def tools():
                    flags=["-gcflags=all=-dwarf=false"]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
                    "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
+        go_program("helm", "4.3.2", 150, "helm.sh/helm/v4", "h1:zdd8DgKTlLrlYIzdoAntDHLH0V3RkgNIpQ3yjzuD84M=", "./cmd/helm"),
         go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
                    "h1:pTp1DqQwJzFd85GzlWsSszKA1ABrV/ySqsClujIcWA8=", "./cmd"),
         go_files("kubernetes-schemas", "1.36.3", 130, "k8s.io/kubernetes",
@@ -221,7 +222,7 @@ GROUPS = {
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "secured": ["envoy", "java", "opensearch-2-secured"],
-    "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
+    "manifests": ["kubectl-validate", "helm", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
     "site": ["mdbook"],
@@ -230,7 +231,7 @@ GROUPS = {
     "dashboards": ["prometheus", "grafana-types"],
     "gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
                 "envoy-gateway-schemas"],
-    "istio-full": ["kustomize", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
+    "istio-full": ["kustomize", "helm", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
                    "kubectl", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"],
 }
 

@@ -41,6 +41,7 @@ const PUSHED: Test =
     Test("filter/package/tests/image/registry.rs", "istio_pulls_only_the_module_that_the_digest_names", "test-image");
 const COMPOSED: Test =
     Test("tests/e2e/tests/examples.rs", "the_compose_file_is_valid_and_its_mounts_exist", "test-examples");
+const CHARTED: Test = Test("tests/e2e/tests/examples.rs", "the_charts_values_reach_the_manifests", "test-examples");
 const EXPLORED: Test =
     Test("tests/docs/tests/on_demand/browser.rs", "the_explorer_shows_the_engines_results", "test-browser");
 const INSTALLED: Test =
@@ -89,7 +90,7 @@ const REBUILT: Test =
     Test("tests/docs/tests/pages/workflows.rs", "every_command_of_a_job_is_a_target_with_its_variables", "release");
 
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 34] = [
+pub const ELSEWHERE: [Elsewhere; 35] = [
     on(".github/RELEASE.md", "sed -i", NEXT, RELEASED),
     on(".github/RELEASE.md", "RENEW=1 cargo test", NEXT, RECORDED),
     on(".github/RELEASE.md", "make release TAG=", "minutes, and a version with a date", REBUILT),
@@ -126,6 +127,7 @@ pub const ELSEWHERE: [Elsewhere; 34] = [
     on("istio/README.md", "kubectl -n search logs deploy/es-gateway", KUBERNETES, LATER_FAULTS),
     on("filter/README.md", "make image SOURCE=", REGISTRY, PUSHED),
     on("examples/kubernetes/README.md", "make image", REGISTRY, PUSHED),
+    on("examples/kubernetes/README.md", "helm install", "a Kubernetes cluster", CHARTED),
     on("examples/docker-compose/README.md", "make build", "a container engine", COMPOSED),
     on("examples/explorer/README.md", "make explorer", "a browser", EXPLORED),
     on("examples/explorer/README.md", "npm pack", "npm, and your own project", INSTALLED),

@@ -1,7 +1,7 @@
 //! The examples for Kubernetes, Envoy Gateway and Docker Compose, as far as they can be checked without these systems:
 //! the manifests against the projects' own schemas, and Envoy's configuration in front of a real cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -234,10 +234,128 @@ fn the_kustomization_names_every_file() {
     let kustomization = yaml(&folder.join("kustomization.yaml"));
     assert_eq!(kustomization["resources"], json!(KUBERNETES));
     assert_eq!(kustomization["configMapGenerator"], json!([{"name": "bulk-reshuffle", "files": ["envoy.yaml"]}]));
-    let others = ["README.md", "envoy.yaml", "kustomization.yaml"];
-    let expected: BTreeSet<_> = KUBERNETES.iter().chain(&others).map(|name| (*name).to_owned()).collect();
+    let chart = ["Chart.yaml", "templates", "values.schema.json", "values.yaml"];
+    let others = ["README.md", "envoy.yaml", "kustomization.yaml"].into_iter().chain(chart);
+    let expected: BTreeSet<_> = KUBERNETES.into_iter().chain(others).map(str::to_owned).collect();
     let found = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     assert_eq!(found.collect::<BTreeSet<_>>(), expected);
+}
+
+/// Returns what `helm install RELEASE examples/kubernetes --values FILE` applies, or Helm's error.
+fn chart(release: &str, values: &str) -> Result<String, String> {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("own.yaml");
+    fs::write(&file, values).unwrap();
+    let mut command = Command::new(Tools::find().unwrap().folder("helm").unwrap().join("helm"));
+    command.args(["template", release]).arg(example("kubernetes")).arg("--values").arg(file);
+    let output = command.output().unwrap();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// Returns objects by their kinds and names.
+fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> {
+    objects.into_iter().map(|object| (format!("{} {}", object["kind"], object["metadata"]["name"]), object)).collect()
+}
+
+/// Returns the object with this kind and name, in the form of [`by_name`].
+fn object(manifests: &str, name: &str) -> Value {
+    let all = serde_saphyr::from_multiple::<Value>(manifests).unwrap();
+    by_name(all).remove(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Reads Envoy's configuration in a ConfigMap, with that of the filter as an object.
+fn envoy_of(config_map: &Value) -> Value {
+    let mut envoy: Value = serde_saphyr::from_str(config_map["data"]["envoy.yaml"].as_str().unwrap()).unwrap();
+    let manager = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+    let filters = envoy.pointer_mut(manager).unwrap().as_array_mut().unwrap();
+    let filter = filters.iter_mut().find(|filter| filter["name"] == "bulk_reshuffle").unwrap();
+    let configuration = filter.pointer_mut("/typed_config/config/configuration/value").unwrap();
+    *configuration = serde_json::from_str(configuration.as_str().unwrap()).unwrap();
+    envoy
+}
+
+#[test]
+fn the_chart_installs_the_same_manifests() {
+    let rendered = chart("bulk-reshuffle", "").unwrap();
+    assert_eq!(Schemas::gather().refusals(&rendered), [""; 0]);
+    let own = ", app.kubernetes.io/instance: bulk-reshuffle";
+    let mut found = by_name(serde_saphyr::from_multiple::<Value>(&rendered.replace(own, "")).unwrap());
+
+    let config_map = found.remove("\"ConfigMap\" \"bulk-reshuffle\"").unwrap();
+    let envoy = fs::read_to_string(example("kubernetes/envoy.yaml")).unwrap();
+    assert_eq!(envoy_of(&config_map), envoy_of(&json!({"data": {"envoy.yaml": envoy}})));
+
+    let pod = &mut found.get_mut("\"Deployment\" \"bulk-reshuffle\"").unwrap()["spec"]["template"]["metadata"];
+    let annotations = pod.as_object_mut().unwrap().remove("annotations").unwrap();
+    assert_eq!(annotations["checksum/configuration"].as_str().unwrap().len(), 64);
+    // The namespace is the release's.
+    let files = KUBERNETES.into_iter().filter(|name| *name != "namespace.yaml");
+    assert_eq!(found, by_name(files.flat_map(|name| objects(&example("kubernetes").join(name)))));
+}
+
+#[test]
+fn the_charts_values_reach_the_manifests() {
+    let readme = fs::read_to_string(example("kubernetes/README.md")).unwrap();
+    let block = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(chart("logs", block).unwrap().contains("address: YOUR-HEADLESS-SERVICE, port_value: 9200"));
+
+    let digest = format!("registry.example/filter@sha256:{}", "0".repeat(64));
+    let peer = json!({"namespaceSelector": {"matchLabels": {"team": "search"}}});
+    let configuration = json!({"nodes": {"header": "x-bulk-reshuffle-node"}, "coordinator": "it's"});
+    let values = json!({
+        "image": digest,
+        "imagePullSecrets": ["pull"],
+        "envoyImage": "mirror/envoy:v1.40.0",
+        "replicas": {"minimum": 3, "maximum": 9},
+        "nodes": {"host": "nodes.search.svc", "port": 9201, "peers": [peer]},
+        "trialNodes": false,
+        "configuration": configuration,
+    });
+    let rendered = chart("logs", &values.to_string()).unwrap();
+    assert_eq!(Schemas::gather().refusals(&rendered), [""; 0]);
+    let names = by_name(serde_saphyr::from_multiple::<Value>(&rendered).unwrap()).into_keys().collect::<Vec<_>>();
+    let kinds =
+        ["ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget", "Service"];
+    assert_eq!(names, kinds.map(|kind| format!("\"{kind}\" \"logs\"")));
+
+    let deployment = object(&rendered, "\"Deployment\" \"logs\"");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][0]["configMap"]["name"], "logs");
+    assert_eq!(pod["volumes"][1]["image"]["reference"], *digest);
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
+    assert_eq!(pod["containers"][0]["image"], "mirror/envoy:v1.40.0");
+    let autoscaler = object(&rendered, "\"HorizontalPodAutoscaler\" \"logs\"");
+    assert_eq!(autoscaler["spec"]["scaleTargetRef"]["name"], "logs");
+    assert_eq!([&autoscaler["spec"]["minReplicas"], &autoscaler["spec"]["maxReplicas"]], [3, 9]);
+    let policy = object(&rendered, "\"NetworkPolicy\" \"logs\"");
+    let nodes = json!({"to": [peer], "ports": [{"protocol": "TCP", "port": 9201}]});
+    assert_eq!(policy["spec"]["egress"][0], nodes);
+    // Each release finds its own pods only.
+    let labels = json!({"app.kubernetes.io/name": "bulk-reshuffle", "app.kubernetes.io/instance": "logs"});
+    let service = object(&rendered, "\"Service\" \"logs\"");
+    let template = &deployment["spec"]["template"]["metadata"]["labels"];
+    for found in [&service["spec"]["selector"], &policy["spec"]["podSelector"]["matchLabels"], template] {
+        assert_eq!(*found, labels);
+    }
+
+    let envoy = envoy_of(&object(&rendered, "\"ConfigMap\" \"logs\""));
+    let cluster =
+        "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
+    assert_eq!(envoy.pointer(cluster).unwrap(), &json!({"address": "nodes.search.svc", "port_value": 9201}));
+    assert!(envoy.to_string().contains(&configuration.to_string()), "{envoy}");
+}
+
+#[test]
+fn the_chart_refuses_values_that_it_does_not_know() {
+    for (value, reason) in [
+        ("trialNode: false", "trialNode"),
+        ("image: registry.example/filter:0.2.0", "image"),
+        ("nodes: {port: http}", "port"),
+        ("replicas: {minimum: 0}", "minimum"),
+    ] {
+        let error = chart("bulk-reshuffle", value).unwrap_err();
+        assert!(error.contains(reason) && error.contains("schema"), "{error}");
+    }
 }
 
 #[test]

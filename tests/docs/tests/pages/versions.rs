@@ -19,13 +19,14 @@ const VERSIONS: &str = "tests/docs/tests/pages/versions";
 const RELEASE: &str = ".github/RELEASE.md";
 
 /// Other files that name the newest version.
-const NAMES_VERSION: [&str; 9] = [
+const NAMES_VERSION: [&str; 10] = [
     ".github/ISSUE_TEMPLATE/bug.yml",
     ".github/ISSUE_TEMPLATE/question.yml",
     "Makefile",
     "examples/envoy-gateway/bulk-reshuffle.yaml",
     "examples/explorer/README.md",
     "examples/explorer/package/package.json",
+    "examples/kubernetes/Chart.yaml",
     "examples/kubernetes/README.md",
     "filter/README.md",
     "istio/base/values.yaml",
@@ -33,7 +34,7 @@ const NAMES_VERSION: [&str; 9] = [
 
 /// Returns the versions that a text names as the newest one, without repetitions.
 fn names_version(text: &str) -> Vec<String> {
-    let places = r#"(?:bulk-reshuffle(?:-explorer)?[:-]|TAG=v|"version": "|placeholder: )(\d+\.\d+\.\d+)"#;
+    let places = r#"(?:bulk-reshuffle(?:-explorer)?[:-]|TAG=v|"version": "|placeholder: |ersion: )(\d+\.\d+\.\d+)"#;
     let found =
         Regex::new(places).unwrap().captures_iter(text).map(|found| found[1].to_owned()).collect::<BTreeSet<_>>();
     found.into_iter().collect()

@@ -1,5 +1,7 @@
 //! Dry runs of each manifest: validation by the API server and istiod.
 
+use std::process::Command;
+
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{Folder, OVERLAYS, Report, yaml_in};
 
@@ -53,6 +55,7 @@ pub async fn check(site: &Site, report: &mut Report) {
         report.add(&format!("{overlay} with components/{component}"), DRY_RUN, added(site, overlay, component)).await;
     }
     report.add("examples/kubernetes", DRY_RUN, built(site, "examples/kubernetes")).await;
+    report.add("examples/kubernetes by Helm", DRY_RUN, chart(site)).await;
     for path in PLAIN {
         report.add(path, DRY_RUN, plain(site, path)).await;
     }
@@ -65,6 +68,14 @@ async fn built(site: &Site, folder: &str) -> Result<String> {
     let path = site.tools.root.join(folder).display().to_string();
     let yaml = site.servers.api.kubectl(&["kustomize", &path]).await?;
     site.servers.api.check(&yaml).await.map(counted)
+}
+
+/// Checks the resources that `helm install` applies.
+async fn chart(site: &Site) -> Result<String> {
+    let mut helm = Command::new(site.tools.folder("helm")?.join("helm"));
+    let output = helm.args(["template", "bulk-reshuffle"]).arg(site.tools.root.join("examples/kubernetes")).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    site.servers.api.check(&String::from_utf8(output.stdout)?).await.map(counted)
 }
 
 async fn added(site: &Site, overlay: &str, component: &str) -> Result<String> {
