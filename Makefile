@@ -155,6 +155,7 @@ test-clients: tools build ## run real clients, and the examples of clients and s
 	@python3 tests/tools/fetch.py clients examples $(if $(FULL),elasticsearch-7.17 filebeat)
 	@$(TEST) --test programs -- clients::opensearch_2
 	@$(TEST) --test programs -- clients::elasticsearch_7_10
+	@$(TEST) --test programs -- clients::elasticsearch_7_17
 	@$(TEST) --test programs -- clients::elasticsearch_8
 	@$(TEST) --test programs -- example_clients::
 	@$(TEST) --test programs -- shippers::

@@ -62,6 +62,7 @@ PROCESSORS = ROOT / "tests" / "tools" / "processors"
 INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
                   ("ingest-common", "ingest.common.IngestCommonPlugin", "lang-painless"))
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
+RUBY_CLIENT = ("ruby-elasticsearch",)
 VALGRIND = ("valgrind",)
 SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
 OTEL_COLLECTOR = CLIENTS / "otel-collector"
@@ -135,6 +136,7 @@ def tools():
         java_program("flink-elasticsearch", "3.0.1-1.17", 70),
         java_program("flink-opensearch", "2.0.0-1.19", 77),
         debian_program("rsyslog", 16, RSYSLOG),
+        debian_program("ruby-client", 7, RUBY_CLIENT),
         debian_program("syslog-ng", 5, SYSLOG_NG),
         debian_program("valgrind", 15, VALGRIND),
         Tool("pino", "9.0.0", 30, (PINO / "package-lock.json").read_text(), "packages", lambda to: npm_install(PINO, to),
@@ -210,9 +212,9 @@ def tools():
 GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "pages": ["fastjsonschema"],
-    "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
-                "javascript-clients", "go-clients", "elasticsearch-java", "opensearch-java",
-                "spring-data", "langchain-elasticsearch"],
+    "clients": ["elasticsearch-7.10", "elasticsearch-7.17", "elasticsearch-8", "elasticsearch-py-8",
+                "elasticsearch-py-7", "opensearch-py", "javascript-clients", "go-clients", "elasticsearch-java",
+                "opensearch-java", "spring-data", "langchain-elasticsearch", "ruby-client"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
@@ -384,8 +386,8 @@ def go_files(name, version, megabytes, module, checksum, keep):
 
 def debian_program(name, megabytes, packages):
     """A program of Debian's packages, unpacked."""
-    program = {"rsyslog": "/usr/sbin/rsyslogd", "syslog-ng": "/usr/sbin/syslog-ng",
-               "valgrind": "/usr/bin/valgrind"}[name]
+    program = {"rsyslog": "/usr/sbin/rsyslogd", "syslog-ng": "/usr/sbin/syslog-ng", "valgrind": "/usr/bin/valgrind",
+               "ruby-client": "/usr/lib/ruby/vendor_ruby/elasticsearch.rb"}[name]
     return Tool(name, "of this Debian", megabytes, " ".join(packages), "files",
                 lambda to: unpack_debian(packages, program, to))
 

@@ -1,11 +1,13 @@
 //! The test of every helper of every client.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::go_environment;
+use bulk_reshuffle_e2e::{UnpackedProgram, go_environment};
 use bulk_reshuffle_stack::{Distribution, Tools};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -39,6 +41,7 @@ pub enum Client {
     Go,
     /// The Java library of this name in `tests/tools/fetch.py`, and the class of its program.
     Java(&'static str, &'static str),
+    Ruby,
 }
 
 /// The option with which a client for Go encodes documents itself. They then end with a newline.
@@ -76,7 +79,7 @@ impl Helper {
 
             let (operations, file) = (operations(), NamedTempFile::new().unwrap());
             let lines: String = operations.iter().map(|operation| operation.line() + "\n").collect();
-            std::fs::write(&file, lines).unwrap();
+            fs::write(&file, lines).unwrap();
             let mut command = self.client.command().await.unwrap();
             command.args(*style).args([self.name, &scene.envoy.url(""), &index]).arg(file.path());
             let printed = execution::run(&name, command, Stdio::null()).await.unwrap();
@@ -124,9 +127,26 @@ impl Client {
                 command.arg(format!("{0}:{0}/*", jars.display())).arg(program);
                 command
             }
+            Self::Ruby => {
+                let ruby = UnpackedProgram::find(&tools, "ruby-client", "usr/bin/ruby", "ruby")?;
+                let mut command = ruby.command();
+                let roots = [tools.folder("ruby-client")?, PathBuf::from("/")];
+                command.env("RUBYLIB", env::join_paths(roots.iter().flat_map(|root| ruby_packages(root)))?);
+                command.arg(sources.join("ruby/single.rb"));
+                command
+            }
             Self::Go => bare(GO_PROGRAM.get_or_try_init(|| compile_go(&tools)).await?),
         })
     }
+}
+
+/// Returns the folders of Ruby's own libraries and of Debian's packages.
+fn ruby_packages(root: &Path) -> Vec<PathBuf> {
+    let below = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pure = below(root.join("usr/lib/ruby"));
+    let compiled = below(root.join("usr/lib")).flat_map(|folder| below(folder.join("ruby")));
+    let gems = below(root.join("usr/share/rubygems-integration/all/gems")).map(|gem| gem.join("lib"));
+    pure.chain(compiled).chain(gems).collect()
 }
 
 static GO_PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
