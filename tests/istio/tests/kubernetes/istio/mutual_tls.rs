@@ -51,8 +51,9 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
         component.into_iter().try_for_each(|one| folder.add_component(overlay, one))
     };
     let inbound: Vec<Value> = inbound.collect();
-    let labels = Map::from_iter([("app".to_owned(), json!("operator"))]);
-    let operator = Pod::new(OPERATOR.0, &format!("operator-{name}"), labels, site.network.address()?);
+    let operator = format!("operator-{name}");
+    let labels = Map::from_iter([("app".to_owned(), json!(operator))]);
+    let operator = Pod::new(OPERATOR.0, &operator, labels, site.network.address()?);
     let operator = Pod { account: OPERATOR.1.to_owned(), ..operator };
     let admit = |identity: &'static str| -> Result<Overlay> {
         let changed = |folder: &Folder| {
