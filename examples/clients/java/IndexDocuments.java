@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.http.Header;
 import org.apache.http.HttpHost;
@@ -33,6 +34,8 @@ public class IndexDocuments {
                 .maxOperations(1000)
                 .maxConcurrentRequests(4)
                 .backoffPolicy(BackoffPolicy.exponentialBackoff(500L, 5)) // after a 429; the default is to give up
+                // Its threads for retries can all wait for room among the operations; this thread then makes room.
+                .flushInterval(1, TimeUnit.SECONDS)
                 .listener(outcome));
             for (var line : (Iterable<String>) lines::iterator) {
                 var document = mapper.readTree(line);
