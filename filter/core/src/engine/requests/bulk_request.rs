@@ -496,10 +496,10 @@ impl Request {
     /// Notes that the request for a single document is sent itself, if its operation was refused and that has not
     /// happened before. Nothing of a refused operation was carried out. Returns whether it is to be sent.
     pub fn sends_original(&mut self) -> bool {
-        let is_refused = || matches!(self.shares.first()?.outcomes.last()?.outcome.refusal()?, 400..500).then_some(());
+        let is_refused = || self.shares.first()?.outcomes.last().map(|last| last.outcome.is_refusal());
         let may_be_sent =
             self.basis.document.is_some() && !self.progress.is_original_sent && !self.progress.is_abandoned;
-        self.progress.is_original_sent |= may_be_sent && is_refused().is_some();
+        self.progress.is_original_sent |= may_be_sent && is_refused() == Some(true);
         // Until it is sent, the client may leave as if nothing had been.
         self.progress.is_dispatched &= !(may_be_sent && self.progress.is_original_sent);
         may_be_sent && self.progress.is_original_sent

@@ -21,11 +21,11 @@ impl Request {
         match last.map(|last| last.outcome) {
             Some(Outcome::Whole(answer)) => whole(WholeAnswer::into_response(answer)),
             Some(Outcome::Refused(refusal)) => whole(refusal.response.clone()),
-            Some(Outcome::Unknown { status, error }) => failed(status, &error),
+            Some(Outcome::Unknown { status, error }) => self.failed(status, &error),
             Some(Outcome::Items { answer, items }) => {
-                self.of_item(&answer, &items).unwrap_or_else(|| failed(503, &NO_ANSWER))
+                self.of_item(&answer, &items).unwrap_or_else(|| self.failed(503, &NO_ANSWER))
             }
-            None => failed(503, &NO_ANSWER),
+            None => self.failed(503, &NO_ANSWER),
         }
     }
 
@@ -37,7 +37,8 @@ impl Request {
             return None;
         }
         if item.failed {
-            return Some(Response { status, headers, body: document::failure(text, status)? });
+            // Like a cluster, without a filter.
+            return Some(Response { status, headers, body: self.printed_as_asked(document::failure(text, status)?) });
         }
         let body = document::success(text, status)?;
         let is_update = self.document()?.write.action == Action::Update;
@@ -47,6 +48,10 @@ impl Request {
             headers = headers.iter().cloned().chain([location]).collect();
         }
         Some(Response { status, headers, body: self.printed_as_asked(self.selected(200, body)) })
+    }
+
+    fn failed(&self, status: u16, error: &RawValue) -> Response {
+        Response { status, headers: json_headers(), body: self.printed_as_asked(document::error(error, status)) }
     }
 
     /// Returns the routing value of the document: that of the request, or the one that an alias adds.
@@ -65,8 +70,4 @@ impl Request {
 /// body, and its body as the next answer.
 fn is_of_write(item: &AnswerItem) -> bool {
     matches!(item.status, 400..=599) || !item.failed && matches!(item.status, 200 | CREATED)
-}
-
-fn failed(status: u16, error: &RawValue) -> Response {
-    Response { status, headers: json_headers(), body: document::error(error, status) }
 }

@@ -97,16 +97,22 @@ struct ErrorParts {
     reason: Option<String>,
 }
 
+/// The type of the error with which a pipeline's `fail` processor refuses a document, with 500.
+const REFUSED_BY_PIPELINE: &str = "fail_processor_exception";
+
 impl Outcome {
-    /// Returns the status with which the first of the operations was refused; `None` if it was not.
-    pub fn refusal(&self) -> Option<u16> {
+    /// Returns whether the first of the operations was refused, so that nothing of it was carried out.
+    pub fn is_refusal(&self) -> bool {
+        let is_refusal = |status| matches!(status, 400..500);
         match self {
             Self::Items { answer, items } => {
-                let item = answer.answer.items.get(items.get(0)?)?;
-                item.failed.then_some(item.status)
+                let item = items.get(0).and_then(|number| answer.answer.items.get(number));
+                // A pipeline runs before the document goes to its shard.
+                let is_by_pipeline = |item| answer.answer.error_type(item).as_deref() == Some(REFUSED_BY_PIPELINE);
+                item.is_some_and(|item| item.failed && (is_refusal(item.status) || is_by_pipeline(item)))
             }
-            Self::Refused(refusal) => Some(refusal.response.status),
-            Self::Whole(_) | Self::Unknown { .. } => None,
+            Self::Refused(refusal) => is_refusal(refusal.response.status),
+            Self::Whole(_) | Self::Unknown { .. } => false,
         }
     }
 

@@ -194,6 +194,25 @@ fn an_answer_is_filtered_and_indented_as_the_client_asks() {
 }
 
 #[test]
+fn an_error_is_indented_as_the_client_asks_but_not_filtered() {
+    let mut harness = harness();
+    let path = format!("/i/_doc/{}?filter_path=_id&pretty", id_on(0, 0));
+    let mut failed = refused(0, 503);
+    failed[0]["index"]["error"] = "no".into();
+    send(&mut harness, 100, "PUT", &path, "{}");
+    harness.woken();
+    harness.answer_items("es-0", &failed);
+    let expected = "{\n  \"error\" : \"no\",\n  \"status\" : 503\n}\n";
+    assert_eq!(reply(&harness, 100), (503, None, expected.to_owned()));
+    send(&mut harness, 101, "PUT", &path, "{}");
+    harness.woken();
+    harness.answer_with("es-0", 200, r#"{"took":1,"errors":false,"items":[]}"#);
+    let (status, _, unknown) = reply(&harness, 101);
+    assert_eq!((status, unknown.starts_with("{\n  \"error\" : {\n")), (503, true), "{unknown}");
+    assert_eq!(harness.engine.memory(), 0);
+}
+
+#[test]
 fn a_refused_document_is_sent_as_it_arrived_and_gets_the_clusters_own_answer() {
     let mut harness = harness();
     let path = format!("/i/_create/{}?pretty", id_on(0, 0));
@@ -224,6 +243,20 @@ fn sorted<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let mut headers = headers.to_vec();
     headers.sort_unstable();
     headers
+}
+
+/// The cluster's answer has headers that the item has not.
+#[test]
+fn a_document_that_a_pipeline_refuses_is_sent_as_it_arrived_despite_a_500() {
+    let mut harness = harness();
+    write_one(&mut harness, 0);
+    let mut items = refused(0, 500);
+    items[0]["index"]["error"]["type"] = "fail_processor_exception".into();
+    harness.answer_items("es-0", &items);
+    harness.respond("es", 500, &[("x-elastic-product", "Elasticsearch")], "no");
+    assert_eq!(reply(&harness, 0), (500, None, "no".to_owned()));
+    assert_eq!(harness.counts[&Counter::DocumentsRefused], 1);
+    harness.finish();
 }
 
 #[test]

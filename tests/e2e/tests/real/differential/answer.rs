@@ -78,7 +78,7 @@ impl Answer {
         }
     }
 
-    /// Removes the time of ingest pipelines, which the filter leaves out until it knows that the index has one.
+    /// Removes the time of ingest pipelines. The filter may not know yet whether the index has one.
     pub fn forget_ingest_time(&mut self) {
         if let Body::Tree { tree, keys, lines } = &mut self.body {
             tree.as_object_mut().and_then(|fields| fields.remove("ingest_took"));

@@ -59,6 +59,11 @@ impl Request {
         Self { style: style.clone(), body: author.body(rng, manner, style), single: None, node, encoding, pieces }
     }
 
+    /// Returns whether the request names the index `late`.
+    pub fn names_late(&self) -> bool {
+        self.to_string().contains("late")
+    }
+
     /// Sends the request to one side, in a new task.
     pub fn send(&self, scene: &SharedScene, side: Side, numbers: &Numbers) -> JoinHandle<Result<Response>> {
         let request = self.for_side(scene, side, numbers).unwrap();

@@ -43,6 +43,7 @@ pub async fn run(scene: &SharedScene, seed: u64, naming: Naming, tally: &mut Tal
             let change = Change::random(&mut rng, distribution);
             scene.change(&change, distribution, seed).await;
             tally.changes += 1;
+            tally.pipelines += usize::from(matches!(change, Change::Pipeline(_)));
             changes.push((round, change));
         }
         let requests = requests(&mut rng, &mut clients, naming, round);
@@ -67,7 +68,7 @@ pub async fn run(scene: &SharedScene, seed: u64, naming: Naming, tally: &mut Tal
             answer::remember(&filtered, Side::Filtered, &mut client.filtered);
             let (mut direct, mut filtered) =
                 (Answer::read(&direct, Side::Direct), Answer::read(&filtered, Side::Filtered));
-            if changes.iter().any(|(_, change)| matches!(change, Change::Pipeline(_))) {
+            if tally.pipelines > 0 && request.names_late() {
                 direct.forget_ingest_time();
                 filtered.forget_ingest_time();
             }

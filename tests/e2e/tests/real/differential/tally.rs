@@ -11,6 +11,8 @@ pub struct Tally {
     pub documents: usize,
     pub failures: usize,
     pub changes: usize,
+    /// The number of changes of the pipeline of the index `late`. The filter's knowledge of it may outlast a seed.
+    pub pipelines: usize,
     /// The number of seeds that were not compared to their end, because the master was too busy to create an index.
     pub ended_early: usize,
     /// The number of requests by the status of both sides' answers.
