@@ -40,6 +40,22 @@ async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expect
     Ok(())
 }
 
+/// The refused filter has the `vm_id` of the one that serves, and so its VM.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_configuration_costs_the_filter_in_the_same_vm_nothing() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let gate = scene.cluster.hold_if(|request| request.operations().is_ok_and(|operations| !operations.is_empty()));
+    let held = scene.begin_bulk("/_bulk", &[], scene.cluster.write_books(0));
+    scene.wait_for_operations(3).await?;
+    refused(&scene, &json!({"coordinator": ["es"]})).await?;
+    assert!(!held.is_there());
+    gate.open();
+    scene.cluster.check_books(0, &held.get().await?)?;
+    scene.cluster.check_books(1, &scene.bulk("/_bulk", scene.cluster.write_books(1)).await?)?;
+    assert_eq!(scene.cluster.bulks().len(), 6, "the second request was split by node too");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_does_not_start_with_an_invalid_configuration() -> Result<()> {
     // Its subject is the start of the process.
