@@ -148,10 +148,11 @@ fn unchanged(item: &str) -> String {
 }
 
 /// Returns an answer as a text, without what differs between two runs. Of failures on the server's side, which the filter
-/// writes itself, only the status counts: their texts contain times and the request.
+/// writes itself, only the status counts: their texts contain times and the request. It does not write those of a `fail`
+/// processor.
 pub fn shown(answer: &Response) -> String {
     let status = answer.status.as_u16();
-    if status >= 500 {
+    if status >= 500 && !answer.text().contains("fail_processor_exception") {
         return status.to_string();
     }
     static GENERATED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"/_doc/[\w-]{20}(\?|$)").expect("a pattern"));
