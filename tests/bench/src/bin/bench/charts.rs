@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use bulk_reshuffle_bench::tables::{Spread, number};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::goal::{Bound, Goal, goals};
 use crate::metric::Metric;
@@ -122,6 +123,9 @@ const GROUP: f64 = 0.66;
 /// The width of the line for a wanted value: a little more than the marks.
 const WANTED: f64 = 0.8;
 
+/// The distance of a printed value from its line, in pixels.
+const DISTANCE: i32 = 5;
+
 /// The width of the legend, as a fraction of the workloads' width.
 const LEGEND: f64 = 0.25;
 
@@ -153,7 +157,7 @@ pub struct Mark {
     pub place: usize,
     /// The start of the line.
     pub low: f64,
-    /// The value that is printed beside it.
+    /// The value that is printed above or below the line.
     pub point: f64,
     /// The end of the line.
     pub high: f64,
@@ -208,12 +212,16 @@ impl Chart<'_> {
                 PathElement::new([(x, mark.low), (x, mark.high)], color.stroke_width(2))
             };
             chart.draw_series(series.marks.iter().map(line))?;
-            let point = |mark: &Mark| {
-                let text = (FONT, TEXT - 2).into_font().color(&color);
-                EmptyElement::at((self.x(mark, place), mark.point))
-                    + Circle::new((0, 0), 4, color.filled())
-                    + Text::new(number(mark.point), (7, -6), text)
+            // Those of neighbours are on other sides: each is wider than the distance between two points.
+            let is_above = place.is_multiple_of(2);
+            let (side, away) = if is_above { (VPos::Bottom, -DISTANCE) } else { (VPos::Top, DISTANCE) };
+            let text = (FONT, TEXT - 2).into_font().color(&color).pos(Pos::new(HPos::Center, side));
+            let value = |mark: &Mark| {
+                let end = if is_above { mark.high } else { mark.low };
+                EmptyElement::at((self.x(mark, place), end)) + Text::new(number(mark.point), (0, away), text.clone())
             };
+            chart.draw_series(series.marks.iter().map(value))?;
+            let point = |mark: &Mark| Circle::new((self.x(mark, place), mark.point), 4, color.filled());
             chart
                 .draw_series(series.marks.iter().map(point))?
                 .label(&series.title)
@@ -245,7 +253,7 @@ impl Chart<'_> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| {
             Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
         })?;
-        Some((low * 0.8, high * 1.6))
+        Some((low * 0.6, high * 1.6))
     }
 }
 
@@ -264,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_names_its_workloads_and_series_and_writes_values_beside_points() {
+    fn a_chart_names_its_workloads_and_series_and_writes_values() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chart.svg");
         let workloads = [1, 10, 100, 1_000, 10_000].map(|documents| Workload::of_clients(documents, 8));
