@@ -201,7 +201,14 @@ pub fn blur_id(id: &str) -> String {
 /// Removes a difference in causes. A cause reads differently after it has crossed between nodes, which in a direct
 /// answer depends on the random location of the shard.
 fn blur_cause(fields: &mut Map<String, Value>) {
-    const IO: &[&str] = &["json_parse_exception", "json_e_o_f_exception", "input_coercion_exception"];
+    // OpenSearch 3 has a later Jackson, with other names.
+    const IO: &[&str] = &[
+        "json_parse_exception",
+        "json_e_o_f_exception",
+        "input_coercion_exception",
+        "stream_read_exception",
+        "unexpected_end_of_input_exception",
+    ];
     // The client may request only one of these fields.
     if let Some(Value::String(reason)) = fields.get_mut("reason")
         && let Some((kind, bare)) = reason.split_once("_exception: ")
@@ -212,7 +219,7 @@ fn blur_cause(fields: &mut Map<String, Value>) {
     let Some(kind) = fields.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
     let crossed = match kind.as_str() {
         kind if IO.contains(&kind) => "i_o_exception",
-        "x_content_parse_exception" => "illegal_argument_exception",
+        "x_content_parse_exception" | "x_content_e_o_f_exception" => "illegal_argument_exception",
         kind => kind,
     };
     fields.insert("type".into(), crossed.into());

@@ -157,6 +157,7 @@ impl SharedScene {
         let newest = json!({"size": 10_000, "sort": [{"@timestamp": {"order": "desc", "unmapped_type": "date"}}]});
         let url = format!("{stores}/_search?expand_wildcards=all");
         let found = self.client.post_json(&url, &newest).await.unwrap().ok().unwrap().json().unwrap();
+        assert_eq!(found["_shards"]["failed"], 0, "{}", found["_shards"]);
         let mut documents = BTreeMap::new();
         for hit in found["hits"]["hits"].as_array().unwrap() {
             let (document, error) = (&hit["_source"]["document"], &hit["_source"]["error"]);

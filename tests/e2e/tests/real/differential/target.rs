@@ -254,6 +254,13 @@ impl SharedScene {
             let first = json!({"@timestamp": "2026-01-01T00:00:00Z", "owner": "none"});
             self.put(&format!("/{name}/_create/first"), &first).await;
         }
+        if keeps_failures(distribution) {
+            // The first refusal by a shard creates the failure store. Before that, Elasticsearch answers 500 to a request
+            // with a document that fails in a pipeline.
+            for name in both("failing").into_iter().chain(both("failpiped")) {
+                self.put(&format!("/{name}/_create/failed"), &json!({"owner": "none"})).await;
+            }
+        }
         for (name, index) in indices(distribution) {
             for side in Side::BOTH {
                 self.make_target(side, name, index.clone()).await;
