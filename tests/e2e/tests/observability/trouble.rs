@@ -24,6 +24,9 @@ const BROKEN: &str = r#"{"script":{"source":"broken"}}"#;
 /// The time after which batches are late, with `hold.late_after` of 500 ms.
 const LATE: Duration = Duration::from_secs(1);
 
+/// The text of a document whose batch is refused.
+const OFFENCE: &str = "offence";
+
 /// The text of a request whose batch is never answered.
 const HANG: &str = "hang";
 /// The size of such a request.
@@ -49,6 +52,7 @@ impl Trouble {
             "coordinator": name("es"),
             "nodes": {"upstreams": {"es-0": name("es-0")}},
             "cluster_state": {"refresh": "200ms"},
+            "single_documents": true,
             "indices": [{"pattern": "watched", "enabled": "observe"}],
             "hold": {"late_after": "500ms"},
             // The scripted nodes recognise batches by their text.
@@ -83,6 +87,16 @@ impl Trouble {
                 });
             }
         }
+        let id = scene.cluster.script().ids("books", 0)?.next().context("no id")?;
+        let (http, url) = (Client::new().with_timeout(PATIENCE), scene.envoy.url(&format!("/books/_doc/{id}")));
+        clients.add((), move |(), number| {
+            let text = if number.is_multiple_of(2) { "alone" } else { OFFENCE };
+            let (http, url) = (http.clone(), url.clone());
+            async move {
+                http.put_json(&url, &json!({"text": text})).await.ok();
+                Ok(())
+            }
+        });
         Ok(Self { clients, scene })
     }
 
@@ -135,7 +149,7 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
         lines::with_source("update", "books", &first, BROKEN),
         lines::with_source("update", "books", &second, BROKEN),
         lines::with_source("update", "books", &third, BROKEN),
-        lines::with_source("index", "books", &first, r#"{"text":"offence"}"#),
+        lines::with_source("index", "books", &first, &json!({"text": OFFENCE}).to_string()),
         [
             lines::index("lies", &id("lies", 1)?, 1),
             lines::index("lies", &script.ids("lies", 1)?.nth(1).context("no id")?, 2),
@@ -163,7 +177,7 @@ fn react(request: &Recorded) -> Reaction {
         // The filter leaves this header out of batches. Requests that pass through are answered, so that their clients
         // soon try to fill the memory again.
         () if text.contains(HANG) && request.header("x-request-id").is_none() => Reaction::hang(),
-        () if text.contains("offence") => Reaction::refusal(400, "illegal_argument_exception", "an offence"),
+        () if text.contains(OFFENCE) => Reaction::refusal(400, "illegal_argument_exception", "an offence"),
         () if text.contains("\"lies\"") => Reaction::Items(Items::default().change(|items| items.reverse())),
         () if text.contains("broken") => Reaction::Reset,
         () if request.target.contains("pipeline") => Reaction::refusal(503, "unavailable_exception", "not now"),
