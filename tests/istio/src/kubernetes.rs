@@ -64,12 +64,15 @@ impl<'a> ControlPlane<'a> for &'a Kubernetes<Istiod> {
         site.servers.module.put_into(folder)
     }
 
-    /// Adds the pod and replaces all Istio resources of the namespace.
+    /// Replaces all Istio resources of the namespace and its pods, except the nodes. A Service of gateways would still have
+    /// the address of one that has ended.
     async fn start(site: &'a Site<Self::Servers>, _folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
         const KINDS: &str = "gateways.networking.istio.io,virtualservices,serviceentries,destinationrules,sidecars,\
                              envoyfilters,wasmplugins,trafficextensions,peerauthentications,authorizationpolicies,\
                              gateways.gateway.networking.k8s.io,httproutes";
         let api = &site.servers.api;
+        let others = ["--selector", "app!=es", "--namespace", NAMESPACE, "--force", "--grace-period=0"];
+        api.kubectl(&[&["delete", "pods"], &others[..]].concat()).await?;
         api.add_pod(pod).await?;
         let manifests = overlay.bound(pod)?;
         api.kubectl(&["delete", KINDS, "--all", "--namespace", NAMESPACE]).await?;
