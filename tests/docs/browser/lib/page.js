@@ -38,3 +38,6 @@ async function watch (page, own, complaints) {
   })
   page.on('pageerror', (error) => complaints.push(String(error)))
 }
+
+/// Waits until the explorer's page has finished the simulation.
+exports.simulated = (page) => page.locator('#simulated', { hasText: 'virtual seconds' }).waitFor()

@@ -9,10 +9,9 @@ const { test } = require('node:test')
 const { gzipSync } = require('node:zlib')
 const { checkAccessibility } = require('../lib/accessibility')
 const { drop } = require('../lib/drop')
-const { serveExplorer, simulated } = require('../lib/explorer')
-const { open } = require('../lib/page')
+const { open, simulated } = require('../lib/page')
 const { picture } = require('../lib/picture')
-const { serve } = require('../lib/serve')
+const { serve, serveExplorer } = require('../lib/serve')
 
 const { EXPLORER, EXPECTED, EXPORTED, STATE, BODY, BROKEN } = process.env
 // The native engine's results for these files.
@@ -22,7 +21,7 @@ const percent = (share) => `${Math.round(share * 100)} %`
 
 /// Opens the page and waits until it has finished the simulation.
 async function explorer (t, options) {
-  const page = await open(t, await serve(t, EXPLORER), options)
+  const page = await open(t, await serve(EXPLORER), options)
   await simulated(page)
   return page
 }
@@ -145,7 +144,7 @@ test('the page loads the data of a running filter', async (t) => {
   const filter = createServer(({ url }, response) => response.end(told[url.replace('/admin/', '')]))
   await once(filter.listen(0, '127.0.0.1'), 'listening')
   t.after(() => filter.close())
-  const page = await open(t, await serveExplorer(t, `http://127.0.0.1:${filter.address().port}/admin/`))
+  const page = await open(t, await serveExplorer(`http://127.0.0.1:${filter.address().port}/admin/`))
   await simulated(page)
   await page.getByText('From a running filter').click()
   await page.getByRole('button', { name: 'Load state' }).click()

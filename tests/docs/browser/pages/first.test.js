@@ -14,7 +14,7 @@ const { serve } = require('../lib/serve')
 const FOLDER = join(__dirname, 'first')
 
 test('a page gets dropped files', async (t) => {
-  const page = await open(t, await serve(t, FOLDER))
+  const page = await open(t, await serve(FOLDER))
   await drop(page, 'main', join(FOLDER, 'page.js'))
   const expected = `page.js: ${readFileSync(join(FOLDER, 'page.js'), 'utf8').length} characters`
   await page.getByRole('status').filter({ hasText: expected }).waitFor()
@@ -40,7 +40,7 @@ test('errors of a page are detected', async (t) => {
 })
 
 test('accessibility violations of a page are detected', async (t) => {
-  const page = await open(t, await serve(t, FOLDER))
+  const page = await open(t, await serve(FOLDER))
   await page.evaluate(() => document.querySelector('main').append(document.createElement('button')))
   await assert.rejects(checkAccessibility(page), /critical: Buttons must have discernible text \(button-name\) at button/)
 })
@@ -48,7 +48,7 @@ test('accessibility violations of a page are detected', async (t) => {
 /// Returns the error with which the test of a page would fail.
 async function complaintsOf (t, misbehave) {
   const ends = []
-  const page = await open({ after: (end) => ends.push(end) }, await serve(t, FOLDER))
+  const page = await open({ after: (end) => ends.push(end) }, await serve(FOLDER))
   await misbehave(page)
   const [failure] = await Promise.all(ends.map((end) => end().catch((error) => error)))
   return String(failure.message)

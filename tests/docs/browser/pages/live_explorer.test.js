@@ -3,11 +3,11 @@
 
 const assert = require('node:assert/strict')
 const { test } = require('node:test')
-const { serveExplorer, simulated } = require('../lib/explorer')
-const { open } = require('../lib/page')
+const { open, simulated } = require('../lib/page')
+const { serveExplorer } = require('../lib/serve')
 
 test('the explorer loads the state, the sample and the configuration of the filter', async (t) => {
-  const page = await open(t, await serveExplorer(t, process.env.PAGE_URL))
+  const page = await open(t, await serveExplorer(process.env.PAGE_URL))
   await simulated(page)
   await page.getByText('From a running filter').click()
   await page.getByRole('button', { name: 'Load state' }).click()

@@ -4,8 +4,7 @@
 const assert = require('node:assert/strict')
 const { test } = require('node:test')
 const { checkAccessibility } = require('../lib/accessibility')
-const { simulated } = require('../lib/explorer')
-const { open } = require('../lib/page')
+const { open, simulated } = require('../lib/page')
 const { picture } = require('../lib/picture')
 const { serve } = require('../lib/serve')
 
@@ -28,7 +27,7 @@ async function checkWidth (page, path) {
 
 for (const [name, options] of Object.entries(WINDOWS)) {
   test(`pages are accessible and fit into the window: ${name}`, async (t) => {
-    const address = await serve(t, SITE)
+    const address = await serve(SITE)
     for (const path of PAGES) {
       const page = await open(t, address + path, options)
       assert.notEqual((await page.locator('main h1').first().innerText()).trim(), '', path)
@@ -43,7 +42,7 @@ for (const [name, options] of Object.entries(WINDOWS)) {
 }
 
 test('pages with wide tables fit into a phone', async (t) => {
-  const address = await serve(t, SITE)
+  const address = await serve(SITE)
   for (const path of WIDE) {
     const page = await open(t, address + path, WINDOWS.phone)
     await checkWidth(page, path)
@@ -52,7 +51,7 @@ test('pages with wide tables fit into a phone', async (t) => {
 })
 
 test('a search finds a setting on its page', async (t) => {
-  const page = await open(t, await serve(t, SITE))
+  const page = await open(t, await serve(SITE))
   await page.keyboard.press('s')
   await page.locator('#mdbook-searchbar').pressSequentially('hold.late_after')
   const found = page.locator('#mdbook-searchresults a', { hasText: 'Slow shards' }).first()
@@ -62,7 +61,7 @@ test('a search finds a setting on its page', async (t) => {
 })
 
 test('the menu leads to every part', async (t) => {
-  const page = await open(t, await serve(t, SITE), WINDOWS.desktop)
+  const page = await open(t, await serve(SITE), WINDOWS.desktop)
   const parts = await page.locator('#mdbook-sidebar .part-title').allInnerTexts()
   assert.deepEqual(parts, ['Operators', 'Developers of clients', 'Evidence', 'Contributors'])
   await page.locator('#mdbook-sidebar a', { hasText: 'Your own cluster, step by step' }).click()
@@ -70,7 +69,7 @@ test('the menu leads to every part', async (t) => {
 })
 
 test('the menu and a page lead to the explorer and to the documentation of core', async (t) => {
-  const address = await serve(t, SITE)
+  const address = await serve(SITE)
   const page = await open(t, `${address}examples/explorer/`)
   for (const name of ['Open the explorer', 'The explorer, live']) {
     await page.getByRole('link', { name }).click()
