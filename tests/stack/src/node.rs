@@ -150,7 +150,7 @@ impl Node {
             .args(options.distribution.flags())
             .args(options.distribution.agent().map(|agent| flag("-javaagent:", &workspace.server.join(agent))))
             .args(self.folders(product, workspace))
-            .arg(flag("-Djava.io.tmpdir=", &self.folder.join("tmp")))
+            .arg(self.temporary_files())
             .arg(flag("-XX:ErrorFile=", &self.folder.join("logs/jvm_error.log")))
             .arg("-cp")
             .arg(workspace.server.join("lib/*"))
@@ -166,6 +166,7 @@ impl Node {
         let mut command = java(workspace);
         command
             .args(LAUNCHER_FLAGS)
+            .arg(self.temporary_files())
             .args(options.distribution.flags())
             .args(self.folders(options.distribution.product(), workspace))
             .args(["-Dcli.name=server", "-Dcli.script=bin/elasticsearch", "-Dcli.libs=lib/tools/server-cli"])
@@ -179,6 +180,9 @@ impl Node {
 
     /// Returns the command that `bin/elasticsearch` runs since Elasticsearch 9.4.
     fn preparing_launcher(&self, workspace: &Workspace) -> Command {
+        // The launcher divides the flags of its own child at spaces.
+        let temporary_files = self.temporary_files().into_string().ok().filter(|flag| !flag.contains(' '));
+        let flags: Vec<_> = LAUNCHER_FLAGS.iter().copied().chain(temporary_files.as_deref()).collect();
         let mut command = java(workspace);
         command
             .args(LAUNCHER_FLAGS)
@@ -186,13 +190,18 @@ impl Node {
             .env("JAVA", workspace.java.join("bin/java"))
             .env("JAVA_TYPE", "ES_JAVA_HOME")
             .env("ES_JAVA_HOME", &workspace.java)
-            .env("CLI_JAVA_OPTS", LAUNCHER_FLAGS.join(" "))
+            .env("CLI_JAVA_OPTS", flags.join(" "))
             .env("ES_HOME", &workspace.server)
             .env("ES_PATH_CONF", self.folder.join("config"))
             .env("ES_DISTRIBUTION_TYPE", "zip")
             .env("ES_TMPDIR", self.folder.join("tmp"))
             .current_dir(&workspace.server);
         command
+    }
+
+    /// Returns the flag for the folder of temporary files. Without it, each start leaves a folder in /tmp.
+    fn temporary_files(&self) -> OsString {
+        flag("-Djava.io.tmpdir=", &self.folder.join("tmp"))
     }
 
     fn folders(&self, product: Product, workspace: &Workspace) -> [OsString; 2] {
