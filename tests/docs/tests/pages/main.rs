@@ -3,6 +3,7 @@
 mod commands;
 mod documents;
 mod help;
+mod libraries;
 mod links;
 mod schema;
 mod versions;
