@@ -4,6 +4,7 @@ import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.OutputStream;
 import java.lang.reflect.Array;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
@@ -24,7 +25,7 @@ import java.util.zip.CRC32;
  * are on the class path, but without the server.
  *
  * <p>Input: for each body its length as four bytes, a byte with the {@link Query}, and the body. Output: for each body a
- * line of JSON, either {@code {"status":…,"reason":…}} for a refusal or {@code {"operations":[…]}}.
+ * line of JSON, either {@code {"refused":{"status":…,"reason":…}}} or {@code {"accepted":{"operations":[…]}}}.
  *
  * <p>The releases differ in packages and signatures, so that everything is called by reflection.
  */
@@ -74,6 +75,11 @@ public final class BulkParser {
     private final Object streaming;
     private final Method startStreaming;
     private final Method statusOf;
+    // Looked up once: a class that a release does not have is searched for in all jars.
+    private final Constructor<?> piece;
+    private final Method composite;
+    /** The server's REST API, from Elasticsearch 8 on; null in others. */
+    private final Object restVersion;
     private final Map<Class<?>, Map<String, Method>> getters = new HashMap<>();
 
     BulkParser() throws Exception {
@@ -93,11 +99,18 @@ public final class BulkParser {
                 .filter(method -> method.getName().equals("add") && method.getParameterTypes()[0] == bytes)
                 .filter(method -> method.getParameterCount() < 4 || method.getParameterTypes()[3] != boolean.class)
                 .max(Comparator.comparingInt(Method::getParameterCount)).orElseThrow();
+        piece = type("core.common.bytes.BytesArray", "common.bytes.BytesArray")
+                .getConstructor(byte[].class, int.class, int.class);
+        composite = Arrays.stream(
+                type("core.common.bytes.CompositeBytesReference", "common.bytes.CompositeBytesReference").getMethods())
+                .filter(method -> method.getName().equals("of")).findAny().orElseThrow();
+        restVersion = exists(root + "core.RestApiVersion")
+                ? type("core.RestApiVersion").getMethod("current").invoke(null) : null;
         startStreaming = Arrays.stream(type("action.bulk.BulkRequestParser").getMethods())
                 .filter(method -> method.getName().equals("incrementalParser"))
                 .min(Comparator.comparingInt(Method::getParameterCount)).orElse(null);
         streaming = startStreaming == null ? null
-                : type("action.bulk.BulkRequestParser").getConstructors()[0].newInstance(true, true, restVersion());
+                : type("action.bulk.BulkRequestParser").getConstructors()[0].newInstance(true, true, restVersion);
         statusOf = type("ExceptionsHelper").getMethod("status", Throwable.class);
     }
 
@@ -111,8 +124,8 @@ public final class BulkParser {
         }
         // A body may also arrive in pieces.
         String cut = answer(body, query, 1 + Math.floorMod(Arrays.hashCode(body), body.length - 1));
-        return whole.equals(cut) || whole.startsWith("{\"status\"") ? whole
-                : cut.startsWith("{\"status\"") ? cut : refusal(0, "other operations in two pieces: " + cut);
+        return whole.equals(cut) || whole.startsWith("{\"refused\"") ? whole
+                : cut.startsWith("{\"refused\"") ? cut : refusal(0, "other operations in two pieces: " + cut);
     }
 
     private String answer(byte[] body, Query query, int cut) throws Exception {
@@ -143,17 +156,14 @@ public final class BulkParser {
         Object pieces = Array.newInstance(bytes, 2);
         Array.set(pieces, 0, piece(body, parsed, cut));
         Array.set(pieces, 1, piece(body, cut, body.length));
-        Object rest = parsed == cut ? piece(body, cut, body.length)
-                : type("core.common.bytes.CompositeBytesReference", "common.bytes.CompositeBytesReference")
-                        .getMethod("of", pieces.getClass()).invoke(null, pieces);
+        Object rest = parsed == cut ? piece(body, cut, body.length) : composite.invoke(null, pieces);
         parse.invoke(parser, rest, true);
         bulk.getMethod("add", Iterable.class).invoke(request, found);
     }
 
     /** A piece in the same array, like that of a network buffer. */
     private Object piece(byte[] body, int from, int to) throws Exception {
-        return type("core.common.bytes.BytesArray", "common.bytes.BytesArray")
-                .getConstructor(byte[].class, int.class, int.class).newInstance(body, from, to - from);
+        return piece.newInstance(body, from, to - from);
     }
 
     /** Returns the arguments as the REST handler gives them, by their types and in their order. */
@@ -179,7 +189,7 @@ public final class BulkParser {
             } else if (type.isInstance(json)) {
                 values[at] = json;
             } else if (type.getSimpleName().equals("RestApiVersion")) {
-                values[at] = restVersion();
+                values[at] = restVersion;
             } else if (type == bytes || type == BiConsumer.class || type == Consumer.class) {
                 values[at] = given[next++];
             }
@@ -187,13 +197,8 @@ public final class BulkParser {
         return values;
     }
 
-    private Object restVersion() throws Exception {
-        // Elasticsearch 8 and later.
-        return type("core.RestApiVersion").getMethod("current").invoke(null);
-    }
-
     private String operations(List<?> operations) throws Exception {
-        StringBuilder to = new StringBuilder("{\"operations\":[");
+        StringBuilder to = new StringBuilder("{\"accepted\":{\"operations\":[");
         for (Object operation : operations) {
             if (to.charAt(to.length() - 1) == '}') {
                 to.append(',');
@@ -217,13 +222,13 @@ public final class BulkParser {
             }
             to.append('}');
         }
-        return to.append("]}").toString();
+        return to.append("]}}").toString();
     }
 
     private static String refusal(int status, String reason) {
-        StringBuilder to = new StringBuilder("{\"status\":").append(status).append(",\"reason\":");
+        StringBuilder to = new StringBuilder("{\"refused\":{\"status\":").append(status).append(",\"reason\":");
         quote(reason, to);
-        return to.append('}').toString();
+        return to.append("}}").toString();
     }
 
     private static void write(Object value, StringBuilder to) {

@@ -20,7 +20,7 @@ pub struct ServerParser {
 
 /// What a release makes of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Accepted { operations: Vec<Operation> },
     Refused { status: u16, reason: String },
