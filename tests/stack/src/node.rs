@@ -258,7 +258,15 @@ impl ClusterOptions {
         };
         let sizes = [format!("-Xms{heap}m"), format!("-Xmx{heap}m"), format!("-XX:MaxDirectMemorySize={}m", heap / 2)];
         let fixed: &[&str] = match self.profile {
-            Profile::Fast => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
+            // Without verification of the classes, a node of OpenSearch 2 starts with 4.5 instead of 5.7 s of processor
+            // time. The checksums of the servers' archives are verified when they are fetched.
+            Profile::Fast => &[
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:-AlwaysPreTouch",
+                "-XX:+UnlockDiagnosticVMOptions",
+                "-XX:-BytecodeVerificationRemote",
+            ],
             Profile::Large => &["-XX:+UseG1GC", "-XX:TieredStopAtLevel=1"],
             Profile::Throughput => {
                 &["-XX:+UseG1GC", "-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"]
