@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -80,7 +81,11 @@ public final class BulkParser {
     private final Method composite;
     /** The server's REST API, from Elasticsearch 8 on; null in others. */
     private final Object restVersion;
+    private final Method parse;
+    private final Method addAll;
     private final Map<Class<?>, Map<String, Method>> getters = new HashMap<>();
+    /** By the class of the operation, in the order of the fields; null for a field that it does not have. */
+    private final Map<Class<?>, Method[]> fieldGetters = new HashMap<>();
 
     BulkParser() throws Exception {
         root = exists("org.elasticsearch.action.bulk.BulkRequest") ? "org.elasticsearch." : "org.opensearch.";
@@ -111,6 +116,9 @@ public final class BulkParser {
                 .min(Comparator.comparingInt(Method::getParameterCount)).orElse(null);
         streaming = startStreaming == null ? null
                 : type("action.bulk.BulkRequestParser").getConstructors()[0].newInstance(true, true, restVersion);
+        parse = startStreaming == null ? null
+                : startStreaming.getReturnType().getMethod("parse", bytes, boolean.class);
+        addAll = bulk.getMethod("add", Iterable.class);
         statusOf = type("ExceptionsHelper").getMethod("status", Throwable.class);
     }
 
@@ -151,14 +159,13 @@ public final class BulkParser {
         BiConsumer<Object, Object> index = (operation, type) -> found.add(operation);
         Consumer<Object> other = found::add;
         Object parser = startStreaming.invoke(streaming, parameters(startStreaming, query, index, other, other));
-        Method parse = startStreaming.getReturnType().getMethod("parse", bytes, boolean.class);
         int parsed = (Integer) parse.invoke(parser, piece(body, 0, cut), false);
         Object pieces = Array.newInstance(bytes, 2);
         Array.set(pieces, 0, piece(body, parsed, cut));
         Array.set(pieces, 1, piece(body, cut, body.length));
         Object rest = parsed == cut ? piece(body, cut, body.length) : composite.invoke(null, pieces);
         parse.invoke(parser, rest, true);
-        bulk.getMethod("add", Iterable.class).invoke(request, found);
+        addAll.invoke(request, found);
     }
 
     /** A piece in the same array, like that of a network buffer. */
@@ -205,10 +212,12 @@ public final class BulkParser {
             }
             to.append("{\"action\":");
             quote(get(operation, "opType"), to);
-            for (String[] field : FIELDS) {
-                Object value = get(operation, field[1]);
+            Method[] fields = fieldGetters.computeIfAbsent(operation.getClass(), type ->
+                    Arrays.stream(FIELDS).map(field -> getter(type, field[1])).toArray(Method[]::new));
+            for (int at = 0; at < FIELDS.length; at++) {
+                Object value = fields[at] == null ? null : fields[at].invoke(operation);
                 if (value != null) {
-                    to.append(",\"").append(field[0]).append("\":");
+                    to.append(",\"").append(FIELDS[at][0]).append("\":");
                     write(value, to);
                 }
             }
@@ -225,9 +234,10 @@ public final class BulkParser {
         return to.append("]}}").toString();
     }
 
+    /** Writes the beginning of the reason. Some releases repeat the whole body in it. */
     private static String refusal(int status, String reason) {
         StringBuilder to = new StringBuilder("{\"refused\":{\"status\":").append(status).append(",\"reason\":");
-        quote(reason, to);
+        quote(reason.substring(0, Math.min(reason.length(), 1000)), to);
         return to.append("}}").toString();
     }
 
@@ -245,38 +255,50 @@ public final class BulkParser {
     private static void quote(Object value, StringBuilder to) {
         String text = value instanceof Enum ? value.toString().toLowerCase(Locale.ROOT) : value.toString();
         to.append('"');
+        int plain = 0; // where the characters begin that need no escape
         for (int at = 0; at < text.length(); at++) {
             char character = text.charAt(at);
+            if (character >= ' ' && character <= '~' && character != '"' && character != '\\') {
+                continue;
+            }
+            to.append(text, plain, at);
             boolean isPair = Character.isHighSurrogate(character) && at + 1 < text.length()
                     && Character.isLowSurrogate(text.charAt(at + 1));
             if (isPair) {
-                to.append(String.format("\\u%04x\\u%04x", (int) character, (int) text.charAt(++at)));
-            } else if (Character.isSurrogate(character)) {
-                to.append(String.format("\\\\u%04x", (int) character));
-            } else if (character == '"' || character == '\\' || character < ' ' || character > '~') {
-                to.append(String.format("\\u%04x", (int) character));
+                escape(character, to);
+                escape(text.charAt(++at), to);
             } else {
-                to.append(character);
+                escape(character, Character.isSurrogate(character) ? to.append('\\') : to);
             }
+            plain = at + 1;
         }
-        to.append('"');
+        to.append(text, plain, text.length()).append('"');
+    }
+
+    private static void escape(char character, StringBuilder to) {
+        to.append("\\u").append(HexFormat.of().toHexDigits(character));
     }
 
     /** Calls a method without parameters. Returns null if the object has none of this name. */
     private Object get(Object object, String name) throws Exception {
         Map<String, Method> known = getters.computeIfAbsent(object.getClass(), type -> new HashMap<>());
         if (!known.containsKey(name)) {
-            Method found = null;
-            for (Method method : object.getClass().getMethods()) {
-                if (method.getName().equals(name) && method.getParameterCount() == 0) {
-                    found = method;
-                    found.setAccessible(true);
-                }
-            }
-            known.put(name, found);
+            known.put(name, getter(object.getClass(), name));
         }
         Method method = known.get(name);
         return method == null ? null : method.invoke(object);
+    }
+
+    /** Returns a method without parameters, or null if the class has none of this name. */
+    private static Method getter(Class<?> type, String name) {
+        Method found = null;
+        for (Method method : type.getMethods()) {
+            if (method.getName().equals(name) && method.getParameterCount() == 0) {
+                found = method;
+                found.setAccessible(true);
+            }
+        }
+        return found;
     }
 
     private static Object field(Object object, String name) throws Exception {
