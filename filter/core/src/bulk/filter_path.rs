@@ -61,8 +61,16 @@ enum Extent<'a> {
     Inside(Vec<&'a [Segment]>),
 }
 
-/// The limit on segments, more than clients need: each name of an answer is compared with all of them.
-const MAX_SEGMENTS: usize = 100;
+// The limits of `is_quick` are higher than clients need. Each field of a reply, which may have a million, is compared with
+// all patterns.
+/// The limit on names of all patterns.
+const MAX_SEGMENTS: usize = 50;
+/// The limit on bytes of all names.
+const MAX_BYTES: usize = 1_000;
+/// The limit on asterisks in all names. A field's name is searched for the text after each.
+const MAX_ASTERISKS: usize = 25;
+/// The limit on `**`. In each field that it matches, two patterns remain of one.
+const MAX_ANY_DEPTH: usize = 3;
 
 /// The depth of an item's fields (`items`, the action, the field). Versions treat a deeper exclusion differently: since
 /// 8.15 Elasticsearch keeps objects that were empty before it.
@@ -79,8 +87,23 @@ impl FilterPath {
                 None => parsed.included.push(segments(pattern.trim_matches(' '))?),
             }
         }
-        let patterns = parsed.included.iter().chain(&parsed.excluded);
-        (patterns.map(Vec::len).sum::<usize>() <= MAX_SEGMENTS).then_some(parsed)
+        Some(parsed)
+    }
+
+    /// Returns whether the patterns are few and short enough for answers with very many fields.
+    pub fn is_quick(&self) -> bool {
+        let (mut segments, mut bytes, mut asterisks, mut any_depth) = (0_usize, 0_usize, 0_usize, 0_usize);
+        for segment in self.included.iter().chain(&self.excluded).flatten() {
+            segments = segments.saturating_add(1);
+            match segment {
+                Segment::AnyDepth => any_depth = any_depth.saturating_add(1),
+                Segment::Name(name) => {
+                    bytes = bytes.saturating_add(name.len());
+                    asterisks = asterisks.saturating_add(name.matches('*').count());
+                }
+            }
+        }
+        segments <= MAX_SEGMENTS && bytes <= MAX_BYTES && asterisks <= MAX_ASTERISKS && any_depth <= MAX_ANY_DEPTH
     }
 
     /// Returns whether an answer stays unchanged.
@@ -141,8 +164,12 @@ impl<'a> Extent<'a> {
             if rest.is_empty() {
                 return Self::Everything;
             }
-            let again = (*segment == Segment::AnyDepth).then_some(pattern);
-            for next in again.into_iter().chain([rest]) {
+            if *segment != Segment::AnyDepth {
+                inside.push(rest);
+                continue;
+            }
+            // At the next level, both may lead to the same remainder.
+            for next in [pattern, rest] {
                 if !inside.contains(&next) {
                     inside.push(next);
                 }
@@ -224,8 +251,18 @@ mod tests {
         ] {
             assert_eq!(FilterPath::parse(value), None, "{value}");
         }
-        assert_eq!(FilterPath::parse(&["a.b"; 51].join(",")), None);
-        assert!(FilterPath::parse(&["a.b"; 50].join(",")).is_some());
+    }
+
+    #[test]
+    fn long_lists_are_not_quick() {
+        let is_quick = |value: &str| FilterPath::parse(value).unwrap().is_quick();
+        for (of, most) in
+            [("a.b", MAX_SEGMENTS / 2), ("-a.b", MAX_SEGMENTS / 2), ("*.a", MAX_ASTERISKS), ("**.a", MAX_ANY_DEPTH)]
+        {
+            assert!(is_quick(&vec![of; most].join(",")), "{of}");
+            assert!(!is_quick(&vec![of; most + 1].join(",")), "{of}");
+        }
+        assert!(is_quick(&"a".repeat(MAX_BYTES)) && !is_quick(&"a".repeat(MAX_BYTES + 1)));
     }
 
     #[test]

@@ -10,6 +10,10 @@ const OFFSETS: &str = "a body has fewer than 4 GiB";
 /// The longest action line that the reader accepts, in bytes. A fully escaped id of 512 bytes fits several times.
 pub const MAX_ACTION_LINE: u32 = 8 * 1024;
 
+/// The longest body of an update, in bytes, with its line end. It is read as one text, so this bounds a copy and the
+/// time of a callback. Some JSON readers refuse strings of more than 20 MB.
+const MAX_UPDATE_BODY: usize = 1_000_000;
+
 /// Finds the operations of a body while it arrives.
 ///
 /// Call [`read`](Self::read) after each chunk and [`finish`](Self::finish) after the last. Each byte is scanned once
@@ -136,10 +140,17 @@ impl Reader {
             }
             Expected::Source(operation) => {
                 if operation.action == Action::Update {
+                    if line.len() > MAX_UPDATE_BODY {
+                        return Err(ReadError::UpdateBody { at: line.start });
+                    }
                     let update = body.contiguous(line.clone(), &mut self.scratch);
                     let change = accepted_everywhere(update, operation.is_conditional);
                     if change.is_none_or(|change| self.has_no_scripts && change == Change::Script) {
                         return Err(ReadError::UpdateBody { at: line.start });
+                    }
+                    // A long copy must not stay, because the memory account does not have it.
+                    if self.scratch.capacity() > MAX_ACTION_LINE as usize {
+                        self.scratch = Vec::new();
                     }
                 }
                 let len = line.end.minus(operation.start, "a source follows its action line");
@@ -184,6 +195,8 @@ mod tests {
         "{\"update\":{\"_id\":\"3\"}}\n{\"doc\":{\"b\":\"é\"}}\n",
     );
 
+    const PLACEMENT: Placement = Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false };
+
     type Found = Vec<(Action, String, Option<String>)>;
 
     /// Reads a body in chunks of the given sizes.
@@ -198,7 +211,7 @@ mod tests {
             whole.push(chunk.to_vec());
             reader.read(&whole, &mut operations, |line, _| {
                 ids.push(line.id.as_deref().map(str::to_owned));
-                Ok(Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false })
+                Ok(PLACEMENT)
             })?;
         }
         reader.finish(&whole, &operations)?;
@@ -293,5 +306,25 @@ mod tests {
         };
         Reader::default().read(&body, &mut operations, place).unwrap();
         operations.iter().map(|operation| operation.len).collect()
+    }
+
+    #[test]
+    fn an_update_body_has_a_limited_length_and_leaves_no_copy() {
+        let body = |length: usize| {
+            format!(
+                "{{\"update\":{{\"_id\":\"1\"}}}}\n{{\"doc\":{{}}}}{}\n",
+                " ".repeat(length - "{\"doc\":{}}\n".len())
+            )
+        };
+        let (longest, too_long) = (body(MAX_UPDATE_BODY), body(MAX_UPDATE_BODY + 1));
+        let half = longest.len() / 2;
+        assert_eq!(read(longest.as_bytes(), [half]).unwrap().len(), 1);
+        assert_eq!(read(too_long.as_bytes(), [half]), Err(ReadError::UpdateBody { at: 23 }));
+        let (mut whole, mut reader) = (Body::default(), Reader::default());
+        for chunk in [&longest[..half], &longest[half..]] {
+            whole.push(chunk.as_bytes().to_vec());
+            reader.read::<()>(&whole, &mut Vec::new(), |_, _| Ok(PLACEMENT)).unwrap();
+        }
+        assert!(reader.scratch.capacity() <= MAX_ACTION_LINE as usize);
     }
 }

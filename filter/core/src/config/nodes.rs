@@ -261,18 +261,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::config::tests::node;
     use crate::node::HttpAddress;
-
-    fn node() -> Node {
-        Node {
-            id: "xyz".into(),
-            name: "hot-0".into(),
-            attributes: BTreeMap::from([("zone".into(), "a".into())]),
-            http: HttpAddress::read("es.example/10.0.0.7:9201"),
-            present: true,
-            ..Node::default()
-        }
-    }
 
     fn nodes(fields: Value) -> NodeUpstreams {
         serde_json::from_value(fields).unwrap()

@@ -117,20 +117,9 @@ impl Template {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::config::tests::node;
     use crate::node::HttpAddress;
-
-    fn node() -> Node {
-        Node {
-            id: "xyz".into(),
-            name: "hot-0".into(),
-            attributes: BTreeMap::from([("zone".into(), "a".into())]),
-            http: HttpAddress::read("es.example/10.0.0.7:9201"),
-            ..Node::default()
-        }
-    }
 
     fn filled(template: &str, node: &Node) -> Option<String> {
         Template::new(template).unwrap().fill(node)

@@ -1,6 +1,20 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::node::{HttpAddress, Node};
+
+/// Returns a node that has reported all that a template can name.
+pub fn node() -> Node {
+    Node {
+        id: "xyz".into(),
+        name: "hot-0".into(),
+        attributes: BTreeMap::from([("zone".into(), "a".into())]),
+        http: HttpAddress::read("es.example/10.0.0.7:9201"),
+        present: true,
+        ..Node::default()
+    }
+}
 
 fn error(json: &str) -> (String, String) {
     let error = Config::read(json.as_bytes()).unwrap_err();

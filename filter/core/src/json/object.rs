@@ -1,10 +1,11 @@
-use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
+use hashbrown::HashSet;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use siphasher::sip::SipHasher13;
 
 /// A JSON object, read as `T`. A derived reader alone would also accept an array with the fields in their order.
 #[derive(Debug, Clone)]
@@ -62,9 +63,11 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for Distinct<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        let mut keys = BTreeSet::new();
+        // Of 64 bits, two keys can have the same hash. Then the object counts as one with a duplicate, which is safe. Copies
+        // of the keys would take ten times as much memory as a body of short ones.
+        let mut hashes = HashSet::new();
         while let Some((key, _)) = map.next_entry::<String, V>()? {
-            if key.len() > MAX_KEY || !keys.insert(key) {
+            if key.len() > MAX_KEY || !hashes.insert(SipHasher13::new().hash(key.as_bytes())) {
                 return Err(A::Error::custom("duplicate or too long key"));
             }
         }

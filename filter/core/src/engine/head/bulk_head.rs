@@ -117,7 +117,8 @@ impl Head {
                     continue;
                 }
                 ("filter_path", value) => {
-                    self.filter_path = FilterPath::parse(value).ok_or(PassThrough::Parameter)?;
+                    self.filter_path =
+                        FilterPath::parse(value).filter(FilterPath::is_quick).ok_or(PassThrough::Parameter)?;
                     continue;
                 }
                 _ => return Err(PassThrough::Parameter),

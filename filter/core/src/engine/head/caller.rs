@@ -64,7 +64,7 @@ fn size(caller: &[(String, String)]) -> usize {
 /// A caller with its hash. Callers are similar, so a search among thousands by comparing headers would take long. The
 /// keys are still ordered by their headers, because clients choose the headers: provoked hash collisions cost no more
 /// than comparisons.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     hash: u64,
     caller: Caller,
@@ -85,14 +85,6 @@ impl PartialOrd for Key {
         Some(self.cmp(other))
     }
 }
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Key {}
 
 /// A caller with a number.
 #[derive(Debug)]
@@ -160,6 +152,12 @@ impl Callers {
         {
             self.identities.leave(class.identity);
         }
+    }
+
+    /// Returns whether no caller has a request.
+    #[cfg(test)]
+    pub fn are_idle(&self) -> bool {
+        self.idle.len() == self.callers.len()
     }
 
     /// Returns the caller with this number.

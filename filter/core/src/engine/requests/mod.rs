@@ -106,6 +106,12 @@ impl Requests {
         self.callers.leave(caller);
     }
 
+    /// Returns whether no caller has a request.
+    #[cfg(test)]
+    pub fn callers_are_idle(&self) -> bool {
+        self.callers.are_idle()
+    }
+
     /// Returns the headers that a batch of a caller is sent with.
     pub fn headers(&self, caller: CallerId) -> Headers {
         found(self.callers.get(caller), "each request of a batch keeps its caller registered")

@@ -134,7 +134,7 @@ fn truth(state: &Value, call: &Call) -> Value {
             let nodes = state["nodes"].as_object().unwrap().iter().filter(is_there);
             json!({"nodes": nodes.map(|(id, node)| (id.clone(), node.clone())).collect::<serde_json::Map<_, _>>()})
         }
-        "/_cluster/settings" => json!({}),
+        "/_cluster/settings" => state.get("settings").cloned().unwrap_or_else(|| json!({})),
         "/_alias" => state.get("alias").cloned().unwrap_or_else(|| json!({})),
         // The state itself has the releases and the roles that a test needs.
         "/_nodes/http" => json!({"nodes": state.get("http").cloned().unwrap_or_else(|| json!({}))}),
@@ -537,6 +537,7 @@ impl Harness {
 
     pub fn assert_idle(&self) {
         assert!(self.engine.is_idle());
+        assert!(self.engine.requests.callers_are_idle());
         assert_eq!(self.engine.memory(), 0);
     }
 

@@ -151,6 +151,24 @@ fn long_errors_are_kept_or_shortened_within_the_memory_bound() {
 }
 
 #[test]
+fn long_updates_of_short_fields_take_no_more_memory_than_is_counted() {
+    let mut harness = Harness::quiet(&json!({}));
+    let fields: Vec<String> = (0..95_000).map(|n| format!(r#""{n:05x}":0"#)).collect();
+    let body = format!("{{\"update\":{{\"_id\":\"{}\"}}}}\n{{\"doc\":{{{}}}}}\n", id_on(0, 0), fields.join(","));
+    assert!((900_000..1_000_000).contains(&body.len()));
+    for _ in 0..50 {
+        let id = harness.head("/i/_bulk", &[]);
+        let (first, rest) = body.split_at(body.len() / 2);
+        harness.data(id, first, false);
+        harness.data(id, rest, true);
+        assert!(!harness.passed.contains_key(&id));
+    }
+    println!("largest ratio: {:?}", harness.engine.largest_ratio());
+    harness.woken();
+    harness.finish();
+}
+
+#[test]
 fn an_answer_without_room_is_not_read() {
     let mut harness = Harness::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
     harness.write(&[id_on(0, 0), id_on(1, 0)]);

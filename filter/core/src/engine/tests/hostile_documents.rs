@@ -108,7 +108,6 @@ fn the_memory_of_paths_and_queries_is_counted() {
         (format!("/{}/_doc/1", control(1_300)), 900..1_600),
         (format!("/{}/_doc/{}?routing={}", control(400), control(400), control(400)), 900..1_600),
         (format!("/i/_doc/1?refresh={}", "x".repeat(50_000)), 30..80),
-        (format!("/i/_doc/1?filter_path={}", "x".repeat(50_000)), 30..80),
     ];
     for (path, expected) in paths {
         let mut harness = limited(MEMORY, MIB);

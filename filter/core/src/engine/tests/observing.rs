@@ -46,6 +46,18 @@ fn figures(harness: &Harness, is_observed: bool) -> BTreeMap<String, u64> {
 }
 
 #[test]
+fn observed_requests_leave_no_caller_behind() {
+    let mut harness = observing();
+    for n in 0..3 {
+        let id = harness.send(&format!("/_bulk?routing={n}"), &index(&[id_on(0, 0)]));
+        assert!(harness.observed.contains_key(&id));
+        assert!(!harness.engine.requests.callers_are_idle());
+        harness.gone(id);
+    }
+    harness.assert_idle();
+}
+
+#[test]
 fn an_observed_request_passes_through_while_its_body_arrives() {
     let mut harness = observing();
     let body = index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]);

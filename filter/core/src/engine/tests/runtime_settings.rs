@@ -20,6 +20,16 @@ fn switch(harness: &mut Harness, settings: Value) {
 }
 
 #[test]
+fn the_filter_reads_its_settings_from_the_cluster() {
+    let mut known = state();
+    known["settings"] = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": {"enabled": "false"}}}}});
+    let mut harness = Harness::knowing(json!({}), &known);
+    let off = harness.hold(0, 1);
+    assert!(harness.passed.contains_key(&off[0]));
+    assert_eq!(harness.passed_because(PassThrough::Disabled), 1);
+}
+
+#[test]
 fn a_disabled_filter_accepts_nothing_and_loses_nothing() {
     let mut harness = Harness::quiet(&json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let held = harness.hold(0, 2);
