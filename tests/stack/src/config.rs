@@ -185,7 +185,7 @@ const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filter
 const ENDPOINTS: &str = "/load_assignment/endpoints/0/lb_endpoints";
 
 /// Merges fields into an object and its nested objects; replaces all other values.
-fn merge(value: &mut Value, fields: &Value) {
+pub fn merge(value: &mut Value, fields: &Value) {
     match (value, fields) {
         (Value::Object(object), Value::Object(fields)) => {
             for (name, field) in fields {

@@ -43,7 +43,7 @@ mod workspace;
 
 pub use client::{Client, Response};
 pub use cluster::{Cluster, ClusterOptions, Profile, Security};
-pub use config::FilterConfig;
+pub use config::{FilterConfig, merge};
 pub use counters::{Counters, of_all_filters};
 pub use distribution::Distribution;
 pub use envoy::{Envoy, EnvoyOptions};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools};
+use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, merge};
 use serde_json::{Value, json};
 
 use super::Scene;
@@ -60,7 +60,7 @@ impl SceneOptions {
 
     /// Merges fields into the filter's configuration.
     pub fn config(mut self, fields: Value) -> Self {
-        merge(&mut self.config, fields);
+        merge(&mut self.config, &fields);
         self
     }
 
@@ -148,17 +148,5 @@ impl SceneOptions {
         let envoy = Envoy::start(&Tools::find()?, options).await?;
         let (client, baseline) = (Client::new(), BTreeMap::new());
         Ok(Scene { cluster, envoy, client, baseline, _run_dir: run_dir })
-    }
-}
-
-/// Merges fields into an object, recursively.
-fn merge(into: &mut Value, fields: Value) {
-    match (into, fields) {
-        (Value::Object(into), Value::Object(fields)) => {
-            for (name, value) in fields {
-                merge(into.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (into, value) => *into = value,
     }
 }

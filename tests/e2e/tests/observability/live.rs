@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle::engine::metrics::Families;
 use bulk_reshuffle_e2e::load::{self, Clients};
-use bulk_reshuffle_e2e::{ClusterScript, RealScene, Scene, forced_trap};
+use bulk_reshuffle_e2e::{ClusterScript, RealScene, Scene, forced_trap, yaml_of_page};
 use bulk_reshuffle_stack::{Client, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 
@@ -35,13 +35,7 @@ const LONG: &str = "BulkReshuffleStateStale";
 
 /// Returns `metric_relabel_configs` for Istio's proxies from the page.
 fn relabel() -> Result<Value> {
-    let page = std::fs::read_to_string(Tools::find()?.root.join("istio/README.md"))?;
-    let yaml = page
-        .split("```yaml\n")
-        .find(|text| text.starts_with("metric_relabel_configs"))
-        .context("the page has no metric_relabel_configs")?;
-    let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap_or_default())?;
-    Ok(config["metric_relabel_configs"].clone())
+    Ok(yaml_of_page("istio/README.md", "metric_relabel_configs")?["metric_relabel_configs"].clone())
 }
 
 /// Starts clients of the shipped Envoy in front of a real cluster. The filter splits most of their requests.

@@ -1,9 +1,6 @@
-use std::io::Write;
-
 use anyhow::Result;
+use bulk_reshuffle_e2e::gzip::{Compression, gzip};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use hyper::Request;
 
 /// Returns a bulk request with these lines, compressed or not.
@@ -11,16 +8,12 @@ pub fn bulk_request<'a>(
     url: &str,
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     lines: String,
-    gzip: bool,
+    is_compressed: bool,
 ) -> Result<Request<Bytes>> {
-    let mut request = Request::post(url);
-    for (name, value) in headers {
-        request = request.header(name, value);
+    let mut headers: Vec<_> = headers.into_iter().collect();
+    if !is_compressed {
+        return bulk_reshuffle_e2e::bulk_request(url, &headers, lines);
     }
-    if !gzip {
-        return Ok(request.body(lines.into())?);
-    }
-    let mut body = GzEncoder::new(Vec::new(), Compression::fast());
-    body.write_all(lines.as_bytes())?;
-    Ok(request.header("content-encoding", "gzip").body(body.finish()?.into())?)
+    headers.push(("content-encoding", "gzip"));
+    bulk_reshuffle_e2e::bulk_request(url, &headers, gzip(lines.as_bytes(), Compression::fast())?)
 }

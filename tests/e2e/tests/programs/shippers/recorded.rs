@@ -4,12 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 
+use bulk_reshuffle_e2e::gzip;
 use bulk_reshuffle_stack::Distribution::{Elasticsearch8, OpenSearch2};
 use bulk_reshuffle_stack::{Client, Response};
 use bytes::Bytes;
-use flate2::read::GzDecoder;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 
@@ -180,12 +179,7 @@ async fn requests_of_vector_are_split_and_share_batches() {
 
 /// Returns an answer's body, decompressed if necessary.
 fn text(answer: &Response) -> String {
-    let mut text = String::new();
-    match answer.headers.get("content-encoding") {
-        Some(_) => GzDecoder::new(answer.body.as_ref()).read_to_string(&mut text).unwrap(),
-        None => answer.body.as_ref().read_to_string(&mut text).unwrap(),
-    };
-    text
+    String::from_utf8(gzip::plain(&answer.headers, &answer.body).unwrap()).unwrap()
 }
 
 /// Tests Logstash without `document_id`, which is how it is mostly used.

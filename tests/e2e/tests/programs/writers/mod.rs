@@ -21,14 +21,10 @@ use self::scene::Scene;
 use self::writer::Writer;
 
 /// The releases that the README's table has.
-const RELEASES: [Distribution; 6] = [
-    Distribution::Elasticsearch7_17,
-    Distribution::Elasticsearch8,
-    Distribution::Elasticsearch9,
-    Distribution::OpenSearch1,
-    Distribution::OpenSearch2,
-    Distribution::OpenSearch3,
-];
+const RELEASES: [Distribution; 6] = {
+    let [_, releases @ ..] = Distribution::ALL;
+    releases
+};
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
