@@ -233,11 +233,13 @@ impl Layout {
             "/_cluster/settings" => Some(json!({})),
             "/_cluster/state/version" => Some(self.version()),
             OVERVIEW => Some(self.overview()),
-            "/_cluster/state/metadata" => {
+            "/_cluster/state/version,metadata" => {
                 let drop = json!({"drop": {"if": "ctx.m == 1"}});
                 let harmless = json!({"id": HARMLESS, "config": {"processors": [drop]}});
                 let unproven = json!({"id": UNPROVEN, "config": {"processors": [drop, {"reroute": {}}]}});
-                Some(json!({"metadata": {"ingest": {"pipeline": [harmless, unproven]}}}))
+                let mut state = self.version();
+                state["metadata"] = json!({"ingest": {"pipeline": [harmless, unproven]}});
+                Some(state)
             }
             path => Some(self.details(path.strip_prefix("/_cluster/state/version,metadata,routing_table/")?)),
         }

@@ -6,10 +6,13 @@ use serde_json::{Map, Value};
 use super::processor::Effects;
 use super::verdict::{Harmless, Pipelines, Unproven};
 use crate::json::{CursorError, JsonCursor};
+use crate::routing::Version;
 
 /// The definitions of all pipelines, as they are read.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
+    version: u64,
+    cluster_uuid: String,
     effects: BTreeMap<Box<str>, Result<Effects, Unproven>>,
     /// Whether there are more pipelines than are read.
     has_more: bool,
@@ -39,7 +42,13 @@ const INERT: [&str; 7] = [
 impl Definitions {
     /// The path of the query. The filter takes the definitions unchanged: a narrower one could omit a processor without
     /// options.
-    pub const PATH: &str = "/_cluster/state/metadata?filter_path=metadata.ingest.pipeline";
+    pub const PATH: &str =
+        "/_cluster/state/version,metadata?local=true&filter_path=version,cluster_uuid,metadata.ingest.pipeline";
+
+    /// Returns whether these are the definitions of a state, or of a later one of the same cluster.
+    pub fn are_of(&self, state: &Version) -> bool {
+        self.version >= state.version && self.cluster_uuid == state.cluster_uuid
+    }
 
     /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.
     pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize) -> Result<bool, CursorError> {
@@ -53,6 +62,8 @@ impl Definitions {
             }
             let Some(key) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
             match key.as_str() {
+                "version" if cursor.is_in(&[]) => self.version = cursor.value()?,
+                "cluster_uuid" if cursor.is_in(&[]) => self.cluster_uuid = cursor.value()?,
                 "metadata" if cursor.is_in(&[]) => cursor.enter()?,
                 "ingest" if cursor.is_in(&["metadata"]) => cursor.enter()?,
                 "pipeline" if cursor.is_in(&["metadata", "ingest"]) => cursor.enter_list()?,

@@ -28,8 +28,8 @@ pub(crate) struct Cycle {
     plan: Plan,
     /// Whether some of the known content may be missing, because the worker that published it may not have finished.
     may_lack: bool,
-    /// Whether the state is older than the previous one, or is another cluster's. Nothing known is then certain.
-    is_older: bool,
+    /// Whether the state does not follow the known one: it is older, or another cluster's. Then nothing known is certain.
+    restarts: bool,
     /// The outcome of the search for the wanted names.
     search: Search,
     /// How often the last query has failed.
@@ -158,7 +158,7 @@ impl Cycle {
             has_several_clusters: false,
             lags: false,
             plan,
-            is_older: false,
+            restarts: false,
             search: Search::None,
             failures: 0,
             stage: Stage::Ask(StateQuery::Version),
@@ -340,7 +340,8 @@ impl Cycle {
             StateQuery::Version => {
                 let version: Version = serde_json::from_slice(&body).map_err(form(&query))?;
                 self.meet(&version);
-                self.is_older = self.plan.known.as_ref().is_some_and(|known| version.is_before(known));
+                let is_other = |known: &Version| known.cluster_uuid != version.cluster_uuid;
+                self.restarts = self.plan.known.as_ref().is_some_and(is_other);
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();
                 let is_known = self.plan.known.as_ref() == Some(&version) && !is_searched;
@@ -378,7 +379,7 @@ impl Cycle {
             count <= MAX_INDICES_LOADED || is_wanted
         };
         let nothing_known = Buckets::default();
-        let known = if self.is_older { &nothing_known } else { &content.buckets };
+        let known = if self.restarts { &nothing_known } else { &content.buckets };
         let is_all = self.overview.read(&mut cursor, BYTES_PER_STEP, (known, self.plan.number), wanted)?;
         match is_found.get() {
             true => self.search = Search::Found,
@@ -396,9 +397,15 @@ impl Cycle {
             return Err(self.older(&cursor));
         }
         self.meet(&version);
+        if !self.restarts && self.plan.known.as_ref().is_some_and(|known| version.is_before(known)) {
+            // The elected master may lag behind a node, but the overview itself is older than what it was compared with.
+            self.restarts = true;
+            self.overview = Overview::default();
+            return Ok(Stage::Ask(StateQuery::Overview));
+        }
         self.plan.known = Some(version);
         self.has_changed = true;
-        if self.is_older {
+        if self.restarts {
             content.restart(self.plan.numbering);
         }
         content.set_nodes(std::mem::take(&mut self.overview.nodes), self.plan.numbering);
@@ -525,6 +532,9 @@ impl Cycle {
     ) -> Result<Stage, CursorError> {
         if !definitions.read(&mut cursor, BYTES_PER_STEP)? {
             return Ok(Stage::ReadPipelines(cursor, definitions));
+        }
+        if !self.latest.as_ref().is_some_and(|state| definitions.are_of(state)) {
+            return Err(self.older(&cursor));
         }
         content.set_pipelines(Some(definitions.into_verdicts()));
         self.has_changed = true;

@@ -162,10 +162,12 @@ impl Cluster {
                 };
                 json!({"nodes": self.ports.iter().map(node).collect::<Map<_, _>>()})
             }
-            "/_cluster/state/metadata" => {
+            "/_cluster/state/version,metadata" => {
                 let definition =
                     |(name, processors): (&String, &Value)| json!({"id": name, "config": {"processors": processors}});
-                json!({"metadata": {"ingest": {"pipeline": self.pipelines.iter().map(definition).collect::<Vec<_>>()}}})
+                let mut state = version;
+                state["metadata"]["ingest"]["pipeline"] = self.pipelines.iter().map(definition).collect();
+                state
             }
             path => {
                 self.details(version, path.strip_prefix("/_cluster/state/version,metadata,routing_table/").unwrap())

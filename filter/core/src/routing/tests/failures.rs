@@ -277,6 +277,25 @@ fn an_answer_from_a_node_that_lags_is_not_used() {
     }
 }
 
+/// A node has adopted a state that the elected master lacks until it stops waiting for others.
+#[test]
+fn a_master_that_lags_causes_no_new_queries_for_details() {
+    let mut harness = Harness::settled(1);
+    let version = harness.cluster().answer(&StateQuery::Version.path()).to_string().into_bytes();
+    harness.cluster().place("j", "n2");
+    let lagging = |_, query: &StateQuery| match query {
+        StateQuery::Version => QueryOutcome::With(200, version.clone()),
+        _ => QueryOutcome::Answered,
+    };
+    harness.cluster().version += 1;
+    harness.poll_soon(0);
+    harness.follow_for(INTERVAL);
+    harness.forget();
+    harness.run_with(INTERVAL * 5, lagging);
+    assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-2"));
+    assert_eq!((harness.details(), harness.count("aliases")), (Vec::new(), 0));
+}
+
 /// The hosts of the coordinator belong to two clusters.
 #[test]
 fn details_of_another_cluster_are_not_used() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Harmless, Ingest, Unrouted};
+use super::super::{Harmless, Ingest, StateQuery, Unrouted};
 use super::harness::{CONFIG, Harness, INTERVAL, QueryOutcome};
 use crate::Time;
 
@@ -54,6 +54,22 @@ fn all_workers_share_the_verdicts_and_follow_changes() {
     }
     assert_eq!(harness.count("pipelines"), 2);
     harness.check();
+}
+
+/// A node lacks the state that others have adopted.
+#[test]
+fn definitions_from_a_node_that_lags_are_not_used() {
+    let mut harness = harness(1);
+    let lagging = harness.cluster().answer(&StateQuery::Pipelines.path()).to_string().into_bytes();
+    harness.cluster().set_pipeline("p", json!([{"script": {}}]));
+    harness.now += INTERVAL;
+    harness.run_with(Time::ZERO, |_, query| match query {
+        StateQuery::Pipelines => QueryOutcome::With(200, lagging.clone()),
+        _ => QueryOutcome::Answered,
+    });
+    assert_eq!(harness.worker(0).errors(), []);
+    harness.follow_for(INTERVAL);
+    assert_eq!(ingest(&harness, 0, "i", None), Ok(Ingest::Unproven));
 }
 
 #[test]
