@@ -445,6 +445,7 @@ impl StateCache {
             needs_pipelines: self.wanted.pipelines,
             wanted,
             looks_for_wanted: self.schedule.is_search_due(now),
+            confirms_aliases: self.schedule.is_confirmation_due(self.content.cluster.alias_signature, now),
         });
         self.go_on(Box::new(cycle), now)
     }
@@ -490,6 +491,9 @@ impl StateCache {
             Ok(Todo::Finish) => {
                 self.latest.known = cycle.known().cloned();
                 self.record_search(&mut cycle, now);
+                if cycle.confirms_aliases() {
+                    self.schedule.confirmed();
+                }
                 if cycle.has_changed() {
                     // Other workers may lack these parts too.
                     self.content.unpublished.append(&mut self.content.lacking);

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     pub wanted: BTreeSet<Rc<str>>,
     /// Whether the cycle searches for them even if the state has not changed.
     pub looks_for_wanted: bool,
+    /// Whether the cycle reads the aliases again even if they have not changed.
+    pub confirms_aliases: bool,
 }
 
 /// The indices that still need a query for details.
@@ -153,7 +155,7 @@ impl Cycle {
     /// Creates a cycle.
     pub fn new(plan: Plan) -> Self {
         Self {
-            may_lack: plan.known.is_none(),
+            may_lack: plan.known.is_none() || plan.confirms_aliases,
             latest: plan.known.clone(),
             has_several_clusters: false,
             lags: false,
@@ -196,6 +198,11 @@ impl Cycle {
     fn meet(&mut self, state: &Version) {
         let last = self.latest.replace(state.clone());
         self.has_several_clusters |= last.is_some_and(|last| last.cluster_uuid != state.cluster_uuid);
+    }
+
+    /// Returns whether the aliases are read again although they have not changed.
+    pub fn confirms_aliases(&self) -> bool {
+        self.plan.confirms_aliases
     }
 
     /// Returns whether the state has changed.
@@ -344,7 +351,8 @@ impl Cycle {
                 self.restarts = self.plan.known.as_ref().is_some_and(is_other);
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();
-                let is_known = self.plan.known.as_ref() == Some(&version) && !is_searched;
+                let is_reread = is_searched || self.plan.confirms_aliases;
+                let is_known = self.plan.known.as_ref() == Some(&version) && !is_reread;
                 match is_known {
                     true if content.pipelines.is_none() => Stage::Pipelines,
                     true => Stage::Done,

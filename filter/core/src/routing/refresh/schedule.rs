@@ -25,6 +25,10 @@ pub(crate) struct Schedule {
     misses: u32,
     /// The time of the next search for the wanted names if the state does not change.
     next_search: Time,
+    /// The signature of the aliases before the last cycle.
+    alias_signature: u64,
+    /// When the aliases are read once more, after they have changed.
+    confirmation_due: Option<Time>,
 }
 
 /// The divisor of the interval that gives the shortest time between two cycles caused by hints, and its upper limit.
@@ -45,6 +49,10 @@ const LONGEST_FIRST_CHECK: Time = Time::from_millis(500);
 /// reads an overview of a very large number of indices.
 const LONGEST_SEARCH: Time = Time::from_secs(300);
 
+/// How long a node may take to follow a change of the state: the defaults of `cluster.publish.timeout` and
+/// `cluster.follower_lag.timeout`. Then it is removed from the cluster.
+const LONGEST_LAG: Time = Time::from_secs(120);
+
 impl Schedule {
     /// Starts with everything due.
     pub fn new(config: &ClusterStateConfig) -> Self {
@@ -61,6 +69,8 @@ impl Schedule {
             next_early_cycle: Time::ZERO,
             misses: 0,
             next_search: Time::ZERO,
+            alias_signature: 0,
+            confirmation_due: None,
         }
     }
 
@@ -138,6 +148,21 @@ impl Schedule {
         if std::mem::take(&mut self.is_hinted) {
             self.next_early_cycle = now.saturating_add(self.gap(is_partial));
         }
+    }
+
+    /// Returns whether a cycle has to read the aliases, which have this signature, once more. Nodes answer for aliases
+    /// from their own copies, without a version, so the first answer after a change may be older than the change.
+    pub fn is_confirmation_due(&mut self, alias_signature: u64, now: Time) -> bool {
+        if self.alias_signature != alias_signature {
+            self.alias_signature = alias_signature;
+            self.confirmation_due = Some(now.saturating_add(LONGEST_LAG));
+        }
+        self.confirmation_due.is_some_and(|due| due <= now)
+    }
+
+    /// Notes that the aliases were read once more.
+    pub fn confirmed(&mut self) {
+        self.confirmation_due = None;
     }
 
     /// Notes that this or another worker has read the whole state.

@@ -277,6 +277,32 @@ fn an_answer_from_a_node_that_lags_is_not_used() {
     }
 }
 
+/// A node lacks the state that others have adopted. It answers for aliases from its own copy, without a version.
+#[test]
+fn aliases_from_a_node_that_lags_are_corrected() {
+    let mut harness = harness();
+    let write_to = |harness: &Harness, is_k: bool| {
+        harness.cluster().alias("k", "a", json!({"is_write_index": is_k}));
+        harness.cluster().alias("l", "a", json!({"is_write_index": !is_k}));
+    };
+    harness.cluster().create("k", &["n1"]);
+    harness.cluster().create("l", &["n2"]);
+    write_to(&harness, true);
+    harness.run_for(INTERVAL);
+    let lagging = harness.cluster().answer(&StateQuery::Aliases.path()).to_string().into_bytes();
+    write_to(&harness, false);
+    harness.run_with(INTERVAL, |_, query| match query {
+        StateQuery::Aliases => QueryOutcome::With(200, lagging.clone()),
+        _ => QueryOutcome::Answered,
+    });
+    assert_eq!(harness.route(0, "a", "1").as_deref(), Some("up-es-1"));
+    harness.forget();
+    harness.run_for(Time::from_secs(120) + INTERVAL);
+    assert_eq!(harness.route(0, "a", "1").as_deref(), Some("up-es-2"));
+    harness.run_for(Time::from_secs(600));
+    assert_eq!((harness.count("aliases"), harness.count("overview")), (1, 1));
+}
+
 /// A node has adopted a state that the elected master lacks until it stops waiting for others.
 #[test]
 fn a_master_that_lags_causes_no_new_queries_for_details() {
