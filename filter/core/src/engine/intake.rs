@@ -189,6 +189,10 @@ impl Intake {
 
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
+        if is_outdated(settlement, id) {
+            self.give_back(settlement, id, PassThrough::NoState);
+            return false;
+        }
         match self
             .change(settlement, id, |request, room, ids| request.finish(room, ids).map(|()| request.routed.is_observed))
         {
@@ -264,7 +268,8 @@ impl Intake {
         let charge = settlement.memory.charge(Request::least_memory(&head, document.as_deref()));
         let (config, apart) = (Rc::clone(settlement.config), settlement.holds.apart());
         let may_compress = settlement.cluster.may_compress(config.dispatch.compress);
-        let basis = Basis { head, config, table, apart, round_robin: self.round_robin, may_compress, document };
+        let (arrived, round_robin) = (settlement.now, self.round_robin);
+        let basis = Basis { head, config, table, arrived, apart, round_robin, may_compress, document };
         Ok(Request::new(basis, caller, charge))
     }
 
@@ -327,6 +332,14 @@ fn hold(settlement: &mut Settlement<'_>, id: RequestId) {
     for (why, operations) in unrouted {
         settlement.count(Counter::OperationsUnrouted(why), operations);
     }
+}
+
+/// Returns whether a request's body has taken so long that the table of its headers may be too old.
+fn is_outdated(settlement: &Settlement<'_>, id: RequestId) -> bool {
+    let Some(request) = settlement.requests.get(id).filter(|request| !request.is_whole()) else { return false };
+    let is_old = settlement.now.saturating_sub(request.arrived()) > settlement.config.cluster_state.stale_after;
+    let newest = settlement.cluster.fresh_table(settlement.now);
+    newest.is_none_or(|newest| is_old && !std::ptr::eq(Rc::as_ptr(newest), request.table()))
 }
 
 /// Returns the routing table if the headers allow the request to be read.

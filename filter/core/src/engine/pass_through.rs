@@ -9,7 +9,7 @@ reasons! {
     Observed = "observed", "The filter only observes the request, or an index that it writes to.";
     Route = "route", "The route does not lead to the coordinator.";
     NoState = "no_state",
-        "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`.";
+        "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`. Or the headers arrived longer ago than that, and the state has changed.";
     HeaderPause = "header_pause", "No body arrived while the request's headers were held back.";
     TooLarge = "too_large", "The body is larger than `limits.max_request`.";
     Memory = "memory", "The request and room for the items of its answer need more memory than `limits.memory` leaves.";

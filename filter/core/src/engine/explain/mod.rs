@@ -75,7 +75,9 @@ impl Explainer<'_> {
         let caller = Callers::default().enter(0, &head.caller, &self.config.dispatch.identity);
         let (config, round_robin) = (Rc::clone(self.config), self.round_robin.wrapping_add(1));
         let may_compress = self.cluster.may_compress(config.dispatch.compress);
-        let basis = Basis { head, config, table, apart: Apart::default(), round_robin, may_compress, document };
+        let arrived = self.now;
+        let basis =
+            Basis { head, config, table, arrived, apart: Apart::default(), round_robin, may_compress, document };
         Ok(Request::new(basis, caller, Memory::default().charge(0)))
     }
 

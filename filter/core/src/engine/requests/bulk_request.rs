@@ -117,6 +117,11 @@ impl Request {
         &self.body
     }
 
+    /// Returns when the headers arrived.
+    pub fn arrived(&self) -> Time {
+        self.basis.arrived
+    }
+
     /// Returns the body as it arrived.
     pub fn into_chunks(self) -> Vec<Vec<u8>> {
         self.body.into_chunks()

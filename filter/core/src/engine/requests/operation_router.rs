@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
 use super::shard_chooser::ChosenShards;
+use crate::Time;
 use crate::bulk::{Action, ActionLine, DocumentId, Parameter};
 use crate::config::{Config, Enabled, Level, MissingId};
 use crate::engine::batching::{Apart, Destination, Scope, Shards};
@@ -36,6 +37,8 @@ pub struct Basis {
     pub config: Rc<Config>,
     /// The table that routes all operations, so that operations on one document stay together.
     pub table: Rc<RoutingTable>,
+    /// When the headers arrived.
+    pub arrived: Time,
     /// The shards that may be slow, for the same reason.
     pub apart: Apart,
     /// The round-robin counter that chooses a node for its operations without an id.

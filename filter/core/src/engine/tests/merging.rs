@@ -157,6 +157,32 @@ fn requests_pass_through_while_the_state_is_stale() {
 }
 
 #[test]
+fn a_body_that_takes_longer_than_a_table_may_age_passes_through() {
+    let config = json!({"cluster_state": {"refresh": "2s", "stale_after": "10s"}});
+    let body = index(&[id_on(0, 0)]);
+    for (seconds, changes, passes) in [(9, true, false), (11, true, true), (11, false, false)] {
+        let mut harness = Harness::new(config.clone());
+        let id = harness.head("/_bulk", &[]);
+        let (first, rest) = body.split_at(20);
+        harness.data(id, first, false);
+        harness.tick_after(Duration::from_secs(seconds));
+        let mut known = state();
+        if changes {
+            known["version"] = json!(99);
+            known["state_uuid"] = json!("changed");
+            known["metadata"]["indices"]["i"]["version"] = json!(99);
+        }
+        harness.load(&known);
+        harness.data(id, rest, true);
+        assert_eq!(harness.passed.contains_key(&id), passes, "{seconds} s, changed: {changes}");
+        assert_eq!(harness.passed_because(PassThrough::NoState), u64::from(passes));
+        if passes {
+            assert_eq!(harness.passed[&id], body.as_bytes());
+        }
+    }
+}
+
+#[test]
 fn a_body_of_exactly_the_maximum_size_is_accepted() {
     let body = index(&[id_on(0, 0)]);
     let mut harness = Harness::new(json!({"limits": {"max_request": format!("{}b", body.len())}}));
