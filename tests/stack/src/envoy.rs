@@ -24,7 +24,7 @@ use crate::shared_envoy::SharedEnvoy;
 use crate::tools::Tools;
 use crate::wait;
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// A final change to the configuration.
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
