@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use super::processor::Effects;
 use super::verdict::{Harmless, Pipelines, Unproven};
 use crate::json::{CursorError, JsonCursor};
-use crate::routing::Version;
 
 /// The definitions of all pipelines, as they are read.
 #[derive(Debug, Default)]
@@ -46,8 +45,8 @@ impl Definitions {
         "/_cluster/state/version,metadata?local=true&filter_path=version,cluster_uuid,metadata.ingest.pipeline";
 
     /// Returns whether these are the definitions of a state, or of a later one of the same cluster.
-    pub fn are_of(&self, state: &Version) -> bool {
-        self.version >= state.version && self.cluster_uuid == state.cluster_uuid
+    pub fn are_of(&self, (version, cluster_uuid): (u64, &str)) -> bool {
+        self.version >= version && self.cluster_uuid == cluster_uuid
     }
 
     /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.

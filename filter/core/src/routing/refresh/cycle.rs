@@ -541,7 +541,7 @@ impl Cycle {
         if !definitions.read(&mut cursor, BYTES_PER_STEP)? {
             return Ok(Stage::ReadPipelines(cursor, definitions));
         }
-        if !self.latest.as_ref().is_some_and(|state| definitions.are_of(state)) {
+        if !self.latest.as_ref().is_some_and(|state| definitions.are_of((state.version, &state.cluster_uuid))) {
             return Err(self.older(&cursor));
         }
         content.set_pipelines(Some(definitions.into_verdicts()));
