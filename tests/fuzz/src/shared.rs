@@ -166,7 +166,10 @@ fn answer(query: &StateQuery) -> &'static str {
             r#""y":{"name":"es-1","version":"9.5.3","roles":["ingest"]}},"#,
             r#""metadata":{"indices":{"i":{"version":3,"aliases":["a"],"settings":{"index":{"uuid":"i"}}}}}}"#,
         ),
-        StateQuery::Pipelines => r#"{"metadata":{"ingest":{"pipeline":[{"id":"p","config":{"processors":[]}}]}}}"#,
+        StateQuery::Pipelines => concat!(
+            r#"{"version":7,"cluster_uuid":"c","#,
+            r#""metadata":{"ingest":{"pipeline":[{"id":"p","config":{"processors":[]}}]}}}"#,
+        ),
         StateQuery::Settings | StateQuery::Nodes | StateQuery::Aliases => "{}",
         StateQuery::Details(_) => concat!(
             r#"{"version":7,"cluster_uuid":"c","metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,

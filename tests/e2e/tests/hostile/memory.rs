@@ -190,6 +190,14 @@ async fn a_large_request_with_pretty_or_a_filter_path_is_carried_out() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_costly_filter_path_delays_no_other_client() -> Result<()> {
+    let costly = format!("filter_path=items.*.status,{}", ["items.*.*_*a"; 7].join(","));
+    with_parameter(&costly, r#"{"delete":{"status":200}}"#).await?;
+    // The filter does not apply this one.
+    with_parameter(&format!("filter_path={}", ["**.a"; 50].join(",")), r#"{"delete":{"status":200}}"#).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_million_documents_without_ids_are_carried_out() -> Result<()> {
     const DOCUMENTS: usize = 1_000_000;
     let body = Bytes::from("{\"index\":{}}\n{}\n".repeat(DOCUMENTS));
