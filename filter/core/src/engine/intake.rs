@@ -189,13 +189,17 @@ impl Intake {
 
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
-        if is_outdated(settlement, id) {
-            self.give_back(settlement, id, PassThrough::NoState);
-            return false;
-        }
-        match self
-            .change(settlement, id, |request, room, ids| request.finish(room, ids).map(|()| request.routed.is_observed))
-        {
+        let (now, stale_after) = (settlement.now, settlement.config.cluster_state.stale_after);
+        let newest = settlement.cluster.fresh_table(now).map(Rc::as_ptr);
+        let finished = self.change(settlement, id, |request, room, ids| {
+            // The body may have taken so long that the table of its headers is too old.
+            let is_old = now.saturating_sub(request.arrived()) > stale_after;
+            if newest.is_none_or(|newest| is_old && !std::ptr::eq(newest, request.table())) {
+                return Err(PassThrough::NoState);
+            }
+            request.finish(room, ids).map(|()| request.routed.is_observed)
+        });
+        match finished {
             Some(Ok(true)) => {
                 self.observations.count(settlement, id);
                 self.give_back(settlement, id, PassThrough::Observed);
@@ -332,14 +336,6 @@ fn hold(settlement: &mut Settlement<'_>, id: RequestId) {
     for (why, operations) in unrouted {
         settlement.count(Counter::OperationsUnrouted(why), operations);
     }
-}
-
-/// Returns whether a request's body has taken so long that the table of its headers may be too old.
-fn is_outdated(settlement: &Settlement<'_>, id: RequestId) -> bool {
-    let Some(request) = settlement.requests.get(id).filter(|request| !request.is_whole()) else { return false };
-    let is_old = settlement.now.saturating_sub(request.arrived()) > settlement.config.cluster_state.stale_after;
-    let newest = settlement.cluster.fresh_table(settlement.now);
-    newest.is_none_or(|newest| is_old && !std::ptr::eq(Rc::as_ptr(newest), request.table()))
 }
 
 /// Returns the routing table if the headers allow the request to be read.
