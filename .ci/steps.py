@@ -6,6 +6,7 @@ start or time-outs that end. Steps that measure other clients' answer times run 
 steps are fetched and compiled with what is left of the processors. A step whose tools are missing waits for them.
 """
 
+import contextlib
 import ctypes
 import os
 import shlex
@@ -17,6 +18,9 @@ import time
 from pathlib import Path
 
 LOGS = Path(".run/ci")
+
+# A run that takes longer fails, so that its output names the steps that took the time.
+MINUTES = 85
 
 TOOLS = ["base", "lint", "func-e", "pages", "clients", "examples", "servers", "secured", "writers", "manifests",
          "istio", "registry", "k6", "explorer", "site", "browser", "valgrind"]
@@ -57,9 +61,10 @@ class Failed(Exception):
 
 class Run:
     def __init__(self):
+        self.began = time.monotonic()
         self.table = []
         self.lock = threading.Lock()
-        self.running = set()
+        self.running = {}
         self.failed = False
 
     def step(self, command):
@@ -74,25 +79,42 @@ class Run:
                 raise Failed
             process = subprocess.Popen([sys.executable, __file__, "--", *command], stdin=subprocess.DEVNULL,
                                        stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-            self.running.add(process.pid)
+            self.running[process.pid] = name, log
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         with self.lock:
-            self.running.discard(process.pid)
+            del self.running[process.pid]
             if self.failed:  # another step has failed, and ended this one
                 raise Failed
-            self.failed = process.returncode != 0
-            self.table.append((name, time.monotonic() - began, usage.ru_utime + usage.ru_stime))
-            print("--- {}\n{}".format(name, log.read_text(errors="replace")), flush=True)
-            if self.failed:
-                self.end()
-                print("FAILED: {}".format(name), flush=True)
+            took = time.monotonic() - began
+            self.table.append((name, took, usage.ru_utime + usage.ru_stime))
+            self.show(name, log, "{:.0f} s".format(took))
+            if process.returncode != 0:
+                self.fail(name)
                 raise Failed
+
+    def show(self, name, log, took):
+        print("--- {}: {}, {:.0f} s since the first step began\n{}".format(
+            name, took, time.monotonic() - self.began, log.read_text(errors="replace")), flush=True)
+
+    def fail(self, reason):
+        self.failed = True
+        self.end()
+        print("FAILED: {}".format(reason), flush=True)
+
+    def expire(self):
+        """Ends the run, and prints what the steps have printed that still run."""
+        with self.lock:
+            if not self.failed:
+                for name, log in self.running.values():
+                    self.show(name, log, "not ended")
+                self.fail("the steps take longer than {} minutes".format(MINUTES))
 
     def end(self):
         """Ends the steps that still run."""
         for pid in self.running:
-            os.killpg(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(pid, signal.SIGTERM)
 
     def lane(self, names):
         try:
@@ -110,17 +132,19 @@ class Run:
         if self.failed:
             raise Failed
 
-    def report(self, seconds):
+    def report(self):
         print("{:>8} {:>12}  step".format("seconds", "processor s"))
         for name, took, used in self.table:
             print("{:8.0f} {:12.0f}  {}".format(took, used, name))
-        print("{:8.0f} {:12.0f}  in total".format(seconds, sum(used for _, _, used in self.table)), flush=True)
+        print("{:8.0f} {:12.0f}  in total".format(time.monotonic() - self.began,
+                                                  sum(used for _, _, used in self.table)), flush=True)
 
 
 def main():
-    began = time.monotonic()
     LOGS.mkdir(parents=True, exist_ok=True)
     run = Run()
+    limit = threading.Timer(MINUTES * 60, run.expire)
+    limit.start()
     fetching = threading.Thread(target=fetch, args=(run,))
     fetching.start()
     try:
@@ -130,9 +154,10 @@ def main():
     except Failed:
         sys.exit(1)
     finally:
+        limit.cancel()
         run.end()
         fetching.join()
-        run.report(time.monotonic() - began)
+        run.report()
 
 
 def fetch(run):
