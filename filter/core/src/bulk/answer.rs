@@ -221,8 +221,8 @@ impl AnswerItem {
     }
 
     /// Parses an item in any notation. Its position is still unset.
-    fn json(text: &RawValue) -> Option<Self> {
-        let item: Item<'_> = serde_json::from_str(text.get()).ok()?;
+    fn json(text: &str) -> Option<Self> {
+        let item: Item<'_> = serde_json::from_str(text).ok()?;
         let (action, fields) = item.into_parts();
         let id_hash = fields.id.as_deref().map(hash);
         Some(Self { action, failed: fields.error.is_some(), status: fields.status, id_hash, start: 0, end: 0 })
@@ -326,7 +326,7 @@ fn next_item<'a>(text: &mut FastReader<'a>, pattern: &mut Option<Pattern<'a>>) -
         return Some(*item);
     }
     let (value, rest) = shallow_value(begin)?;
-    let item = AnswerItem::json(serde_json::from_slice(value).ok()?).filter(|_| begin.starts_with(b"{"))?;
+    let item = AnswerItem::json(std::str::from_utf8(value).ok()?).filter(|_| begin.starts_with(b"{"))?;
     *text = FastReader::new(rest);
     Some(item)
 }
@@ -337,7 +337,7 @@ const SHORTEST_ITEM: usize = 22;
 /// Parses an answer in any notation.
 fn json(body: &[u8], most: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
     let (head, items) = parsed(body, most)?;
-    let item = |text: &RawValue| Some(AnswerItem::json(text)?.at(position(text.get(), body)?));
+    let item = |text: &RawValue| Some(AnswerItem::json(text.get())?.at(position(text.get(), body)?));
     Ok((head, items.into_iter().map(item).collect::<Option<_>>().ok_or(AnswerError)?))
 }
 

@@ -16,6 +16,8 @@ use crate::invariant::{Count, part};
 /// searching a short answer.
 static BUSY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""status":429"#));
 
+static EXCEPTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_exception"));
+
 static HAS_ERRORS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""errors":true"#));
 
 /// What a reader of answers may look at.
@@ -189,14 +191,13 @@ pub fn has_errors(body: &[u8]) -> bool {
 
 /// Returns whether an answer with errors shows that an index or a shard no longer matches the table.
 pub fn reveals_a_change(body: &[u8]) -> bool {
-    const ERRORS: &[&str] = &[
-        "index_not_found_exception",
-        "index_closed_exception",
-        "cluster_block_exception",
-        "unavailable_shards_exception",
-        "no_shard_available_action_exception",
-    ];
-    ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
+    const ERRORS: &[&str] =
+        &["index_not_found", "index_closed", "cluster_block", "unavailable_shards", "no_shard_available_action"];
+    // Nodes may answer with megabytes, so they are searched once, not once for each error.
+    EXCEPTION.find_iter(body).any(|end| {
+        let before = body.get(..end).unwrap_or_default();
+        ERRORS.iter().any(|error| before.ends_with(error.as_bytes()))
+    })
 }
 
 /// Returns how a call with a batch ended, given the node's answer, and whether it has errors. A node is overloaded if its
