@@ -22,8 +22,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// The time limit for the throughput to recover.
-const LIMIT: Duration = Duration::from_secs(90);
+/// The time limit for the throughput to recover. On a busy machine, a node that starts again takes 80 s.
+const LIMIT: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
 pub struct Load {
