@@ -544,10 +544,13 @@ def node():
 
 def install_crate(name, version, sha256, program, target, flags):
     """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock. To optimize the
-    programs would take several times as long as to run them."""
+    programs would take several times as long as to run them. Without checks and unwinding, they compile in a fifth less
+    processor time."""
     run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program), *flags],
         target, "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
-        CARGO_TARGET_DIR=str(target / "target"), CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
+        CARGO_TARGET_DIR=str(target / "target"), CARGO_INCREMENTAL="0", CARGO_PROFILE_DEV_DEBUG="0",
+        CARGO_PROFILE_DEV_DEBUG_ASSERTIONS="false", CARGO_PROFILE_DEV_OVERFLOW_CHECKS="false",
+        CARGO_PROFILE_DEV_PANIC="abort")
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     crates = list(home.glob("registry/cache/*/{}-{}.crate".format(name, version)))
     found = {hashlib.sha256(crate.read_bytes()).hexdigest() for crate in crates}
