@@ -300,9 +300,8 @@ bench-size: tools build ## measure what many indices, nodes, shards and waiting 
 tools:
 	@python3 tests/tools/fetch.py $(TOOLS)
 
-# Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
-# is never mistaken for the shipped filter. The options favour a fast build over fast code.
+# Compiles the filter with a way to kill its VM, to test the effect on other requests. Only the module has its own folder,
+# so that it is never mistaken for the shipped filter: the libraries are those of the shipped filter.
 forced-trap: build
-	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
-		--features forced-trap --target-dir $(COMPILED)/forced-trap \
-		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
+	@CARGO_BUILD_BUILD_DIR=$(abspath $(COMPILED)) cargo build --quiet --profile wasm --target wasm32-wasip1 \
+		--package bulk-reshuffle-filter --features forced-trap --target-dir $(COMPILED)/forced-trap
