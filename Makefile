@@ -300,8 +300,7 @@ bench-size: tools build ## measure what many indices, nodes, shards and waiting 
 tools:
 	@python3 tests/tools/fetch.py $(TOOLS)
 
-# Compiles the filter with a way to kill its VM, to test the effect on other requests. Only the module has its own folder,
-# so that it is never mistaken for the shipped filter: the libraries are those of the shipped filter.
+# Compiles the filter with a way to kill its VM, to test the effect on other requests.
 forced-trap: build
-	@CARGO_BUILD_BUILD_DIR=$(abspath $(COMPILED)) cargo build --quiet --profile wasm --target wasm32-wasip1 \
-		--package bulk-reshuffle-filter --features forced-trap --target-dir $(COMPILED)/forced-trap
+	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
+		--features forced-trap --example forced-trap

@@ -19,9 +19,4 @@ mod shell;
 mod stream;
 mod wake_up;
 
-use proxy_wasm::types::LogLevel;
-
-proxy_wasm::main! {{
-    proxy_wasm::set_log_level(LogLevel::Info);
-    proxy_wasm::set_root_context(|context_id| Box::new(root::Root::new(context_id)));
-}}
+proxy_wasm::main! {{ root::register() }}

@@ -4,12 +4,18 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::{Build, Input};
 use bulk_reshuffle::routing::SharedData;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
-use proxy_wasm::types::ContextType;
+use proxy_wasm::types::{ContextType, LogLevel};
 
 use crate::shared_data::EnvoysSharedData;
 use crate::shell::Shell;
 use crate::stream::Stream;
 use crate::wake_up::WakeUp;
+
+/// Lets a new VM create a root for each configuration.
+pub fn register() {
+    proxy_wasm::set_log_level(LogLevel::Info);
+    proxy_wasm::set_root_context(|context_id| Box::new(Root::new(context_id)));
+}
 
 /// One configuration of the filter in one VM. Roots share no state: after a change of the configuration, the old root
 /// serves its streams to their end while the new one serves new streams.
@@ -22,7 +28,7 @@ pub struct Root {
 
 impl Root {
     /// Creates a root that is not configured yet.
-    pub fn new(context_id: u32) -> Self {
+    fn new(context_id: u32) -> Self {
         Self { context_id, shell: None, leaving: false }
     }
 

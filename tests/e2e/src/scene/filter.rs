@@ -22,7 +22,7 @@ pub async fn check_filter(envoy: &Envoy) -> Result<()> {
 /// `CARGO_TARGET_TMPDIR`, which is only set for tests.
 pub fn forced_trap(temporary: &str) -> Result<PathBuf> {
     let target = Path::new(temporary).parent().context("no target folder")?;
-    let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");
+    let wasm = target.join("wasm32-wasip1/wasm/examples/forced_trap.wasm");
     ensure!(wasm.is_file(), "{} is missing: run `make forced-trap` first", wasm.display());
     Ok(wasm)
 }
