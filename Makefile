@@ -239,6 +239,7 @@ differential: tools build ## compare the answers to random requests with and wit
 
 fuzz: ## search for inputs that break a property
 ## TIME=60  seconds for each target
+	@python3 tests/tools/fetch.py cargo-fuzz
 	@python3 tests/tools/fuzz.py $(TIME)
 
 ##@ To measure

@@ -23,7 +23,7 @@ LOGS = Path(".run/ci")
 MINUTES = 88
 
 TOOLS = ["base", "lint", "func-e", "pages", "clients", "examples", "servers", "secured", "writers", "manifests",
-         "istio", "registry", "k6", "explorer", "site", "browser", "valgrind"]
+         "istio", "registry", "cargo-fuzz", "valgrind", "k6", "explorer", "site", "browser"]
 
 # The steps that most often find something come first, one after the other.
 FIRST = ["make lint", "make test"]

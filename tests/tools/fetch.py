@@ -164,6 +164,7 @@ def tools():
                    "h1:vQ4GeJN86C0QH+gTUQcs8McmK62OLT3kmakPMtEWYnY=", "./cmd/actionlint"),
         wheel("zizmor", "1.32.0", 10, "bin"),
         rust_program("cargo-deny", "0.20.2", "e528dfcbe739af7ce37a77d3d6df1b29dd6887b1c701d888820c0f16b864f737"),
+        rust_program("cargo-fuzz", "0.13.2", "5acfd01930e49823e58c30dd8012d3338a620377d7c7d4cc140ca4b2169400e2"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8=",
                    flags=["-gcflags=all=-dwarf=false"]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",

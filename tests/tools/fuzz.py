@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = ROOT / "tests" / "fuzz"
 WORK = ROOT / ".run" / "fuzz"
 TOOL = ROOT / ".tools" / "cargo-fuzz"
-VERSION = "0.13.2"
 JOBS = 2
 # A property takes milliseconds; the timeout allows for a busy machine.
 LIMITS = ["-timeout=20", "-rss_limit_mb=1024"]
@@ -61,7 +60,6 @@ def build():
         sys.exit("make fuzz: no C++ compiler found, which libFuzzer needs. Install one, for example:\n"
                  "  Debian, Ubuntu   apt install g++\n"
                  "  Fedora, RHEL     dnf install gcc-c++")
-    cargo("install", "cargo-fuzz", "--version", VERSION, "--locked", "--quiet", "--root", TOOL)
     path = os.environ["PATH"] + os.pathsep + str(TOOL / "bin")
     cargo("fuzz", "build", "--fuzz-dir", FUZZ, "--sanitizer", "none", "--features", "libfuzzer", PATH=path)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
