@@ -103,14 +103,20 @@ pub trait Traffic {
     /// Waits until every worker splits requests for all shards of an index.
     async fn wait_splitting(&self, index: &str) -> Result<()> {
         self.wait_until("every worker splits requests", async || {
-            let before = self.merged().await?;
-            for _ in 0..Self::CONNECTIONS {
-                // A connection belongs to one worker, so each attempt needs a new connection.
-                self.bulk(&Client::new(), wide(index)).await?;
-            }
-            Ok((self.merged().await? == before + Self::CONNECTIONS).then_some(()))
+            // Until the proxy has the filter, one request for each probe costs the nodes less.
+            Ok((self.splits(index, 1).await? && self.splits(index, Self::CONNECTIONS).await?).then_some(()))
         })
         .await
+    }
+
+    /// Returns whether the filter splits requests for all shards of an index on this number of new connections, each of
+    /// which belongs to one worker.
+    async fn splits(&self, index: &str, connections: u64) -> Result<bool> {
+        let before = self.merged().await?;
+        for _ in 0..connections {
+            self.bulk(&Client::new(), wide(index)).await?;
+        }
+        Ok(self.merged().await? == before + connections)
     }
 
     /// Sends many concurrent requests. Every document's own item must come back, and each pod must get exactly its
