@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bulk_reshuffle_e2e::{FakeCluster, Reaction, Recorded};
 use bulk_reshuffle_stack::{Client, Distribution, Lifetime, Process, wait};
@@ -97,7 +98,22 @@ impl Shipment {
             process.ensure_running()?;
             Ok((self.scene.documents(&self.index).await >= expected).then_some(()))
         });
-        waited.await.unwrap_or_else(|error| panic!("{error}\n{}", process.log_extract()));
+        if let Err(error) = waited.await {
+            let indexed = self.scene.documents(&self.index).await;
+            let counted = self.counted().await;
+            panic!("{error}: {indexed} are\n{}\n{counted:?}\n{}", process.log_extract(), self.folder_extract());
+        }
+    }
+
+    /// Returns the first lines of each file that the shipper has written.
+    fn folder_extract(&self) -> String {
+        let files = fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        let extract = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let first: String = text.lines().take(5).map(|line| format!("  {line:.1000}\n")).collect();
+            format!("{} has {} lines:\n{first}", path.display(), text.lines().count())
+        };
+        files.map(extract).collect()
     }
 
     /// Waits until a file of the folder satisfies a condition, and returns its text.
@@ -168,14 +184,16 @@ impl SharedScene {
     }
 }
 
-/// Makes node 1 refuse its next batch each time the returned flag is set.
+/// Makes node 1 refuse its next batch each time the returned flag is set. The node answers late, because a shipper must
+/// not drop what it cannot send meanwhile: rsyslog waits two seconds for room by default.
 pub fn refuse_on_demand(nodes: &FakeCluster, to: &SharedScene) -> Arc<AtomicBool> {
     let (demand, client) = (Arc::new(AtomicBool::new(false)), Client::new());
     let addresses: Vec<_> = (0..3).map(|node| to.address(node)).collect();
     let asked = Arc::clone(&demand);
     nodes.react(move |request: &Recorded| {
         if request.node == 1 && asked.swap(false, Ordering::Relaxed) {
-            return Reaction::refusal(429, "es_rejected_execution_exception", "the queue is full");
+            let refusal = Reaction::refusal(429, "es_rejected_execution_exception", "the queue is full");
+            return refusal.late(Duration::from_secs(3));
         }
         Reaction::Forward(Box::new(client.clone()), addresses[request.node])
     });
