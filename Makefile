@@ -14,7 +14,7 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = examples faults hostile image istiod k6 kubernetes observability on_demand outages package programs releases secured
+ON_DEMAND = examples faults hostile image istio k6 observability on_demand outages programs releases secured
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -190,7 +190,7 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 
 test-browser: tools build site ## open the web pages in a real Chromium, and the explorer's package in Node
 	@python3 tests/tools/fetch.py browser
-	@$(TEST) --test package -- --nocapture
+	@$(TEST) --test on_demand -- package:: --nocapture
 	@$(TEST) --test on_demand -- browser:: --nocapture
 
 test-observability: tools forced-trap ## test dashboard and alerts with a real Prometheus that scrapes Envoys
@@ -200,8 +200,8 @@ test-observability: tools forced-trap ## test dashboard and alerts with a real P
 test-istio: tools forced-trap ## deliver the manifests to Envoy by istiod, and send traffic through them
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio
-	@$(TEST) --test istiod -- --skip delivery::
-	@ROWS="$(ROWS)" $(TEST) --test istiod -- delivery:: --nocapture
+	@$(TEST) --test istio -- istiod:: --skip istiod::delivery::
+	@ROWS="$(ROWS)" $(TEST) --test istio -- istiod::delivery:: --nocapture
 
 # Runs the manifests as a user's cluster does: kubectl and the API server validate them, istiod has its CA, and Istio's
 # agent fetches the module. Envoy Gateway translates its own example. The first run compiles all of them, in about twenty
@@ -209,8 +209,8 @@ test-istio: tools forced-trap ## deliver the manifests to Envoy by istiod, and s
 test-kubernetes: tools image ## run the same with the API server, istiod, Istio's agent and Envoy Gateway
 ## ROWS=...  only Istio's rows with this text
 	@python3 tests/tools/fetch.py istio-full gateway
-	@ROWS="$(ROWS)" $(TEST) --test kubernetes -- istio:: --nocapture
-	@$(TEST) --test kubernetes -- envoy_gateway:: --nocapture
+	@ROWS="$(ROWS)" $(TEST) --test istio -- kubernetes::istio:: --nocapture
+	@$(TEST) --test istio -- kubernetes::envoy_gateway:: --nocapture
 
 test-image: tools build ## push the image to a registry, pull it as Istio does, and build it twice
 	@python3 tests/tools/fetch.py registry

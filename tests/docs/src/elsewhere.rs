@@ -44,8 +44,11 @@ const COMPOSED: Test =
 const CHARTED: Test = Test("tests/e2e/tests/examples.rs", "the_charts_values_reach_the_manifests", "test-examples");
 const EXPLORED: Test =
     Test("tests/docs/tests/on_demand/browser.rs", "the_explorer_shows_the_engines_results", "test-browser");
-const INSTALLED: Test =
-    Test("examples/explorer/tests/package.rs", "the_package_installs_and_returns_the_engines_results", "test-browser");
+const INSTALLED: Test = Test(
+    "tests/docs/tests/on_demand/package.rs",
+    "the_package_installs_and_returns_the_engines_results",
+    "test-browser",
+);
 const SCRAPED: Test = Test(
     "tests/e2e/tests/observability/live.rs",
     "the_dashboard_and_the_alerts_work_with_real_envoys",

@@ -1,4 +1,4 @@
-//! Tests of the package in Node, packed and installed by npm.
+//! Tests of the explorer's package in Node, packed and installed by npm.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,7 @@ fn vectors() -> Value {
 
 #[test]
 fn the_package_installs_and_returns_the_engines_results() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.ancestors().nth(2).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let cluster = Cluster::new(&sample::state(), "").unwrap();
     let explanation = cluster.explain("/_bulk", sample::body().as_bytes(), 1000).unwrap();
     let expected = json!({
@@ -38,7 +37,7 @@ fn the_package_installs_and_returns_the_engines_results() {
     fs::write(&file, expected.to_string()).unwrap();
     let status = Command::new(root.join(".tools/node/bin/node"))
         .args(["--test", "--test-reporter=spec"])
-        .arg(here.join("tests/package.test.mjs"))
+        .arg(root.join("examples/explorer/tests/package.test.mjs"))
         .env("EXPECTED", &file)
         .env("FOLDER", folder.path())
         .status();
