@@ -23,23 +23,15 @@ const STREAM: &str = "replayed-stream";
 /// The index of a request that the filter's sample records.
 const SAMPLED: &str = "replayed-sample";
 const INTERVAL: Duration = Duration::from_millis(100);
-const BODIES: usize = 20;
+const BODIES: usize = 10;
 const DOCUMENTS: usize = 60;
 /// A value of `AUTHORIZATION`, which the script must not print.
 const SECRET: &str = "Basic cmVwbGF5OnNlY3JldA==";
 
-/// Returns bodies with an empty line between two of them. The document of one body does not fit the mapping. The last body
-/// has a document for the alias and one for the data stream.
+/// Returns bodies with an empty line between two of them. The document of the first body does not fit the mapping. The
+/// second body has a document for the alias and one for the data stream. A slow cluster answers these in each turn too.
 fn bodies() -> String {
     let mut text = String::new();
-    for body in 0..BODIES {
-        for document in 0..DOCUMENTS {
-            let filler = "x".repeat(200);
-            writeln!(text, r#"{{"index":{{"_index":"{INDEX}","_id":"{body}-{document}"}}}}"#).unwrap();
-            writeln!(text, r#"{{"amount":{document},"note":"{filler} ä"}}"#).unwrap();
-        }
-        text.push('\n');
-    }
     writeln!(text, r#"{{"create":{{"_id":"wrong", "_index" : "{INDEX}"}}}}"#).unwrap();
     writeln!(text, r#"{{"amount":"much"}}"#).unwrap();
     text.push('\n');
@@ -47,6 +39,14 @@ fn bodies() -> String {
     writeln!(text, r#"{{"amount":1}}"#).unwrap();
     writeln!(text, r#"{{"create":{{"_index":"{STREAM}"}}}}"#).unwrap();
     writeln!(text, r#"{{"@timestamp":"2026-01-01T00:00:00Z","amount":1}}"#).unwrap();
+    for body in 0..BODIES {
+        text.push('\n');
+        for document in 0..DOCUMENTS {
+            let filler = "x".repeat(200);
+            writeln!(text, r#"{{"index":{{"_index":"{INDEX}","_id":"{body}-{document}"}}}}"#).unwrap();
+            writeln!(text, r#"{{"amount":{document},"note":"{filler} ä"}}"#).unwrap();
+        }
+    }
     text
 }
 
@@ -72,7 +72,7 @@ impl Replay {
         let template = json!({"index_patterns": [STREAM], "data_stream": {}, "template": index});
         replay.put(&format!("_index_template/{STREAM}"), &template).await;
         replay.put(&format!("_data_stream/{STREAM}"), &json!({})).await;
-        let file = format!("{}\n\n{}", bodies(), replay.sample(site).await);
+        let file = format!("{}\n\n{}", replay.sample(site).await, bodies());
         std::fs::write(replay.folder.path().join("bodies.ndjson"), file).unwrap();
         replay
     }
@@ -137,6 +137,15 @@ fn median(output: &str, figure: &str, column: usize) -> f64 {
     cell.split(' ').next().unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{figure}: {cell}"))
 }
 
+/// Returns the number of requests, documents and errors of a side.
+fn outcome(output: &str, side: &str) -> (u64, u64, String) {
+    let line = output.lines().find_map(|line| line.strip_prefix(&format!("{side}: ")));
+    let line = line.unwrap_or_else(|| panic!("no outcome of {side}\n{output}"));
+    let [requests, documents, errors] = line.splitn(3, ", ").collect::<Vec<_>>().try_into().unwrap();
+    let number = |text: &str| text.split(' ').next().unwrap().replace(',', "").parse().unwrap();
+    (number(requests), number(documents), errors.strip_prefix("errors: ").unwrap().to_owned())
+}
+
 #[tokio::test]
 async fn recorded_requests_are_compared_on_a_real_cluster() {
     let tools = Tools::find().unwrap();
@@ -162,15 +171,15 @@ async fn recorded_requests_are_compared_on_a_real_cluster() {
             assert_eq!(settings["settings"]["index"]["number_of_shards"], "6", "{settings}");
             assert_eq!(settings["mappings"]["properties"]["amount"]["type"], "integer", "{settings}");
         }
-        let plan = format!("writes to {index} (operations in each pass: 1,201)");
+        let plan = format!("{index} (operations in each pass: 601)");
         assert!(output.contains(&plan), "{plan}");
-        let outcome = output.lines().find(|line| line.starts_with(&format!("{side}: "))).unwrap();
-        assert!(outcome.contains(" × 400 mapper_parsing_exception") && !outcome.contains(" × 409"), "{outcome}");
+        let (_, _, errors) = outcome(output, side);
+        assert!(errors.ends_with(" × 400 mapper_parsing_exception") && !errors.contains(','), "{errors}");
     }
     for name in [INDEX, ALIAS, STREAM] {
         assert_eq!(replay.count(name).await, 0, "{name} must stay as it is");
     }
-    assert!(output.contains("23 bodies with 1,205 operations: 1,203 index, 2 create"), "the plan is missing");
+    assert!(output.contains("13 bodies with 605 operations: 603 index, 2 create"), "the plan is missing");
     assert!(output.contains("4 clients send for 16 s") && output.contains("at most 800,000 requests"));
 
     for figure in ["docs/s", "p50, ms", "p99, ms", "cluster CPU per document, µs"] {
@@ -182,14 +191,18 @@ async fn recorded_requests_are_compared_on_a_real_cluster() {
 
     let counters = Counters::read(&site.envoy).await.unwrap().since(&before);
     println!("  the filter: {}", activity(&counters));
-    assert!(counters.merged() > 100, "the filter must split the requests");
+    let passed = counters.passed_through().values().sum();
+    assert!(counters.merged() > passed, "the filter must split most of the requests");
 
     // A second replay replaces the indices of the first one, and others stay.
     let sent =
-        replay.run(&tools, &site, &[("ROUNDS", "1"), ("SECONDS", "1"), ("RATE", "20"), ("CREATE", "index")]).await;
-    let requests =
-        sent.output.lines().find(|line| line.starts_with("direct: 20 requests, 1,200 documents, errors: none"));
-    assert!(requests.is_some(), "20 requests in a second have 1,200 documents");
+        replay.run(&tools, &site, &[("ROUNDS", "1"), ("SECONDS", "1"), ("RATE", "10"), ("CREATE", "index")]).await;
+    let (requests, written, errors) = outcome(&sent.output, "direct");
+    // Where the nodes answer slowly, the clients may be too few for the rate, and the report says so.
+    let is_late = sent.output.contains("% of the requests were sent late: give more CLIENTS");
+    assert!(requests == 10 || (requests < 10 && is_late), "{requests} requests in a second at 10 a second");
+    assert_eq!(written, 4 + (requests - 3) * DOCUMENTS as u64, "the second replay writes each document again");
+    assert_eq!(errors, "1 × 400 mapper_parsing_exception");
     check_filter(&site.envoy).await.unwrap();
     site.stop().await.unwrap();
 }
