@@ -422,8 +422,9 @@ impl StateCache {
 
     /// Returns the parts that differ from the lease, in reverse order.
     fn others(&self, lease: &Lease) -> Vec<Part> {
-        // Without this part nothing has been published yet.
-        if !lease.parts.contains_key(&Part::Cluster) {
+        // Without this part nothing has been published yet. At most checks nothing differs.
+        let is_same = self.store.has_all(lease) && self.content.unpublished.is_empty();
+        if is_same || !lease.parts.contains_key(&Part::Cluster) {
             return Vec::new();
         }
         let differs = |part: &Part| !self.store.has(*part, lease) || self.content.unpublished.contains(part);

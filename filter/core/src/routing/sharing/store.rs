@@ -109,6 +109,11 @@ impl SharedStore {
         self.own.parts.get(&part) == lease.parts.get(&part)
     }
 
+    /// Returns whether all parts known here have the tags of this lease, and no others do.
+    pub fn has_all(&self, lease: &Lease) -> bool {
+        self.own.parts == lease.parts
+    }
+
     /// Reads a published part, and records it as known here under this tag.
     pub fn read(&mut self, part: Part, tag: u64) -> Vec<u8> {
         self.own.parts.insert(part, tag);
