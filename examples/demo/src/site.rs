@@ -52,6 +52,7 @@ impl Site {
         let step = Step::start(&format!("three nodes of {}, each in a separate process", distribution.title()));
         let mut options = ClusterOptions::new(run_dir);
         options.distribution = distribution;
+        options.data_on_disk = true;
         options.http_ports = NODES.to_vec();
         options.lifetime = lifetime;
         let cluster = Cluster::start(tools, options).await?;

@@ -18,7 +18,9 @@ impl Site {
     pub async fn start(tools: &Tools, run_dir: &Path, profile: Profile, filter: FilterConfig) -> Result<Self> {
         // Fail before the nodes start, which takes up to a minute.
         tools.wasm()?;
-        let cluster = Cluster::start(tools, ClusterOptions { profile, ..ClusterOptions::new(run_dir) }).await?;
+        let data_on_disk = profile == Profile::Throughput;
+        let options = ClusterOptions { profile, data_on_disk, ..ClusterOptions::new(run_dir) };
+        let cluster = Cluster::start(tools, options).await?;
         let options = EnvoyOptions { filter, ..EnvoyOptions::new(run_dir).in_front_of(&cluster) };
         let envoy = Envoy::start(tools, options).await?;
         let site = Self { cluster, envoy };

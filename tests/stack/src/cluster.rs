@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
-use crate::account::Account;
 use crate::client::Client;
 use crate::distribution::Distribution;
 use crate::node::Node;
@@ -62,6 +61,9 @@ pub struct ClusterOptions {
     pub published: Vec<SocketAddr>,
     /// The folder for logs and data. The files of an earlier cluster are replaced.
     pub run_dir: PathBuf,
+    /// Whether the nodes' data is in `run_dir`, as for measurements, which include what the disk takes, and for nodes that
+    /// are left running. By default it is in memory, if the machine has enough.
+    pub data_on_disk: bool,
     /// The setup of the JVMs.
     pub profile: Profile,
     /// More settings for every node's `opensearch.yml` or `elasticsearch.yml`.
@@ -84,6 +86,7 @@ impl ClusterOptions {
             http_hosts: Vec::new(),
             published: Vec::new(),
             run_dir: run_dir.into(),
+            data_on_disk: false,
             profile: Profile::default(),
             settings: Map::new(),
             security: None,
@@ -140,7 +143,7 @@ impl Cluster {
             Some(_) => tools.folder(options.distribution.secured_name()?)?,
             None => tools.server(options.distribution)?,
         };
-        let workspace = Workspace::prepare(tools, &server, &options.run_dir, Account::of_nodes())?;
+        let workspace = Workspace::prepare(tools, &server, &options)?;
         let nodes = addresses
             .iter()
             .zip(&transport_ports)

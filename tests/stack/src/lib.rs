@@ -29,6 +29,7 @@ mod counters;
 mod distribution;
 mod envoy;
 mod launcher;
+mod memory_folder;
 mod network;
 mod node;
 mod pieces;

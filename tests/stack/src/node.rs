@@ -61,6 +61,7 @@ pub(crate) struct Node {
     pub(crate) transport_port: u16,
     pub(crate) process: Option<Process>,
     folder: PathBuf,
+    data: PathBuf,
     log: PathBuf,
 }
 
@@ -79,13 +80,16 @@ impl Node {
         options: &ClusterOptions,
     ) -> Result<Self> {
         let name = name(index);
-        let folder = workspace.nodes.join(&name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        let (folder, data) = (workspace.nodes.join(&name), workspace.data_of(&name));
+        for folder in [&folder, &data] {
+            if folder.exists() {
+                fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+            }
         }
-        for part in ["config", "data", "logs", "tmp"] {
+        for part in ["config", "logs", "tmp"] {
             fs::create_dir_all(folder.join(part))?;
         }
+        fs::create_dir_all(&data)?;
         let config = folder.join("config");
         if options.distribution.launch() != Launch::Direct {
             let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
@@ -97,9 +101,11 @@ impl Node {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Account::of_nodes().own(&folder)?;
+        for folder in [&folder, &data] {
+            Account::of_nodes().own(folder)?;
+        }
         let log = options.run_dir.join(format!("{name}.log"));
-        Ok(Self { name, index, http, published: None, transport_port, process: None, folder, log })
+        Ok(Self { name, index, http, published: None, transport_port, process: None, folder, data, log })
     }
 
     /// Sets the HTTP address that the node tells others.
@@ -216,7 +222,7 @@ impl Node {
             "cluster.name": "bulk-reshuffle",
             "node.name": self.name,
             "node.attr.zone": format!("z{}", self.index),
-            "path.data": self.folder.join("data"),
+            "path.data": self.data,
             "path.logs": self.folder.join("logs"),
             // On loopback the server also skips the checks of the machine's limits.
             "network.host": "127.0.0.1",

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::account::Account;
+use crate::cluster::ClusterOptions;
+use crate::memory_folder::MemoryFolder;
 use crate::process::ProcessRecord;
 use crate::tools::Tools;
 
@@ -24,14 +26,20 @@ pub(crate) struct Workspace {
     pub(crate) nodes: PathBuf,
     /// The temporary folder, which is removed with the workspace.
     elsewhere: Option<TempDir>,
+    /// The parent of the folders for the nodes' data, if these are in memory. Tests make and remove thousands of small
+    /// files, for which a disk's file system computes: the differential test took 244 and 259 s of processor time with
+    /// data on the disk, and 170 and 174 s with data in memory.
+    memory: Option<MemoryFolder>,
 }
 
 impl Workspace {
     /// Uses the checkout and the run folder if the nodes' account can access both. Otherwise, as in a checkout that
     /// only root can enter, creates a folder under the system's temporary folder and links or copies everything there.
-    pub(crate) fn prepare(tools: &Tools, server: &Path, run_dir: &Path, account: Account) -> Result<Self> {
+    pub(crate) fn prepare(tools: &Tools, server: &Path, options: &ClusterOptions) -> Result<Self> {
+        let (run_dir, account) = (&options.run_dir, Account::of_nodes());
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
         remove_elsewhere(run_dir)?;
+        let memory = (!options.data_on_disk).then(MemoryFolder::new).flatten();
         let in_place = [tools.java.as_path(), server, run_dir].into_iter().all(|folder| account.reaches(folder));
         if in_place {
             return Ok(Self {
@@ -39,6 +47,7 @@ impl Workspace {
                 server: server.canonicalize()?,
                 nodes: run_dir.canonicalize()?,
                 elsewhere: None,
+                memory,
             });
         }
         let elsewhere = temporary_folder(account)?;
@@ -47,11 +56,21 @@ impl Workspace {
         link_tree(&tools.java, &place("java"))?;
         link_tree(server, &place("server"))?;
         fs::create_dir(place("nodes"))?;
-        Ok(Self { java: place("java"), server: place("server"), nodes: place("nodes"), elsewhere: Some(elsewhere) })
+        let [java, server, nodes] = ["java", "server", "nodes"].map(place);
+        Ok(Self { java, server, nodes, elsewhere: Some(elsewhere), memory })
+    }
+
+    /// Returns the folder for a node's data.
+    pub(crate) fn data_of(&self, name: &str) -> PathBuf {
+        match &self.memory {
+            Some(memory) => memory.path().join(name),
+            None => self.nodes.join(name).join("data"),
+        }
     }
 
     /// Keeps the folders after this value is dropped.
     pub(crate) fn keep(self) {
+        assert!(self.memory.is_none(), "data in memory ends with this process: set data_on_disk");
         self.elsewhere.map(TempDir::keep);
     }
 }

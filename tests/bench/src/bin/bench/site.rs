@@ -61,6 +61,7 @@ impl Site {
         let mut cluster = ClusterOptions::new(&run_dir);
         cluster.distribution = options.cluster;
         cluster.nodes = NODES;
+        cluster.data_on_disk = true;
         cluster.profile = Profile::Throughput;
         let queue = options.write_queue.map(|length| ("thread_pool.write.queue_size".to_owned(), length.into()));
         cluster.settings.extend(queue);

@@ -31,7 +31,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Measures each number of Envoys, without and with changes of the state.
 pub async fn costs(distribution: Distribution) -> Result<Table> {
     let (tools, folder) = (Tools::find()?, tempfile::tempdir()?);
-    let cluster = Cluster::start(&tools, ClusterOptions { distribution, ..ClusterOptions::new(folder.path()) }).await?;
+    let cluster = Cluster::start(
+        &tools,
+        ClusterOptions { distribution, data_on_disk: true, ..ClusterOptions::new(folder.path()) },
+    )
+    .await?;
     fill(&cluster).await?;
     let site = Site::of(&cluster).await?;
     let columns = ["Envoys", "changes", "queries/s", "answers kB/s", "master ms/s", "master sends kB/s", "others ms/s"];
